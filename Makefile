@@ -1,0 +1,179 @@
+# lode's build. `make help` lists the targets and the variables.
+#
+# One tree of objects serves all Luas: only csrc/binding sees lua.h, so core, the
+# CPU device and the parts are compiled once (build/obj) and linked for each Lua
+# (build/<lua>/lode/*.so). Sanitizer builds lie apart (build/san, build/tsan).
+#
+#   config/flags.mk   lode's own compiler and linker flags, sanitizers
+#   config/lua.mk     which Lua, where its headers are, how to run it
+#   config/parts.mk   what this machine can build: instruction sets, LAPACK, CUDA
+#
+# LuaRocks and packagers pass CFLAGS on the command line, which silently drops
+# what a makefile adds to it: lode's flags are never in CFLAGS.
+
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+ROOT    := $(CURDIR)
+VERSION := scm-1
+V       ?= 0
+
+# Looking around (which compiler flags, which libraries) costs a tenth of a
+# second: only the goals that build do it.
+GOALS    := $(or $(MAKECMDGOALS),all)
+BUILDING := $(filter-out help clean deps env demo check check-long bench,$(GOALS))
+
+include config/lua.mk
+include config/flags.mk
+include config/parts.mk
+
+OBJ    := $(BUILD)/obj
+MODULE := $(BUILD)/$(LUA_NAME)/lode
+SCRIPT := $(BUILD)/$(LUA_NAME)/bin/lode
+
+# ---- sources ----------------------------------------------------------------
+
+CORE_C    := $(wildcard csrc/core/*.c csrc/devices.c)
+CPU_C     := $(wildcard csrc/cpu/*.c)
+ISA_C     := $(wildcard csrc/cpu/isa/*.c)
+BINDING_C := $(wildcard csrc/binding/*.c)
+LAPACK_C  := $(wildcard csrc/cpu/lapack/*.c)
+SOURCES   := $(sort $(shell find csrc -type f -name '*.[ch]' -o -type f -name '*.def'))
+
+object = $(patsubst csrc/%.c,$(OBJ)/%.o,$(1))
+
+SHARED_O  := $(call object,$(CORE_C) $(CPU_C)) $(foreach isa,$(ISAS),$(patsubst csrc/%.c,$(OBJ)/%.$(isa).o,$(ISA_C)))
+BINDING_O := $(patsubst csrc/%.c,$(BUILD)/$(LUA_NAME)/obj/%.o,$(BINDING_C))
+LAPACK_O  := $(call object,$(LAPACK_C))
+MODULES   := $(MODULE)/core.so $(if $(LAPACK_FOUND),$(MODULE)/lapack.so)
+
+# A part must come from the same sources as the core that loads it. Only the
+# files that use LODE_BUILD are compiled again when the sources change.
+BUILD_ID      := $(VERSION)-$(firstword $(shell cat $(SOURCES) </dev/null | cksum))
+BUILD_ID_USED := $(shell grep -lw LODE_BUILD -r csrc --include='*.c' 2>/dev/null)
+
+# ---- building ---------------------------------------------------------------
+
+.PHONY: all build demo check check-long bench deps env install clean help run-demo run-check FORCE
+
+all: build
+	@$(REPORT)
+
+build: $(MODULES) $(SCRIPT)
+
+ifeq ($(V),0)
+say = @printf '  %-5s %s\n' '$(1)' '$(2)';
+endif
+
+COMPILE = $(CC) $(CPPFLAGS) $(CFLAGS) $(LODE_CPPFLAGS) $(LODE_CFLAGS) $(MARCH) $(EXTRA) -MMD -MP -c -o $@ $<
+LINK    = $(CC) $(LIBFLAG) $(USER_LDFLAGS) $(LODE_LDFLAGS) -o $@ $(filter %.o,$^)
+
+$(OBJ)/%.o: csrc/%.c $(OBJ)/flags
+	$(call say,CC,$<)mkdir -p $(@D) && $(COMPILE)
+
+define isa_rule
+$(OBJ)/cpu/isa/%.$(1).o: MARCH = $(ISA_FLAGS_$(1))
+$(OBJ)/cpu/isa/%.$(1).o: EXTRA = $(ISA_LEVEL) -DLODE_ISA=$(1)
+$(OBJ)/cpu/isa/%.$(1).o: csrc/cpu/isa/%.c $(OBJ)/flags
+	$$(call say,CC,$$< $(1))mkdir -p $$(@D) && $$(COMPILE)
+endef
+$(foreach isa,$(ISAS),$(eval $(call isa_rule,$(isa))))
+
+$(OBJ)/cpu/lapack/%.o: EXTRA = $(LAPACK_CFLAGS)
+
+$(BUILD)/$(LUA_NAME)/obj/%.o: EXTRA = -isystem $(LUA_INCDIR)
+$(BUILD)/$(LUA_NAME)/obj/%.o: csrc/%.c $(OBJ)/flags $(BUILD)/$(LUA_NAME)/flags
+	$(call say,CC,$< $(LUA_NAME))mkdir -p $(@D) && $(COMPILE)
+
+$(MODULE)/core.so: $(BINDING_O) $(SHARED_O)
+	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) -lpthread -ldl -lm
+
+$(MODULE)/lapack.so: $(LAPACK_O)
+	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) $(Z_DEFS) $(LAPACK_LIBS) -lpthread -ldl -lm
+
+# The command with this Lua in its first line; LuaRocks wraps what it finds.
+$(SCRIPT): bin/lode
+	@mkdir -p $(@D) && sed '1s|^#!.*|#!$(LUA_SHEBANG)|' $< > $@ && chmod 755 $@
+
+# Files that change only when their text does: what depends on them is built
+# again when flags, headers' place or sources (for LODE_BUILD) have changed.
+keep = @mkdir -p $(@D) && printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(1))' > $@
+$(OBJ)/flags: FORCE
+	$(call keep,$(CC) $(CPPFLAGS) $(CFLAGS) $(LODE_CPPFLAGS) $(LODE_CFLAGS) $(BASE_MARCH) $(ISA_LEVEL) $(LAPACK_CFLAGS))
+$(BUILD)/$(LUA_NAME)/flags: FORCE
+	$(call keep,$(LUA_INCDIR))
+$(OBJ)/build-id: FORCE
+	$(call keep,$(BUILD_ID))
+
+BUILD_ID_O := $(call object,$(BUILD_ID_USED)) $(patsubst csrc/%.c,$(BUILD)/$(LUA_NAME)/obj/%.o,$(BUILD_ID_USED))
+$(BUILD_ID_O): $(OBJ)/build-id
+$(BUILD_ID_O): private LODE_CPPFLAGS += -DLODE_BUILD='"$(BUILD_ID)"'
+
+ifneq ($(BUILDING),)
+-include $(patsubst %.o,%.d,$(SHARED_O) $(BINDING_O) $(LAPACK_O))
+endif
+
+# ---- using ------------------------------------------------------------------
+
+# deps may install headers that the build looks for: so the build is a make of
+# its own, started after it.
+AGAIN = +@$(MAKE) --no-print-directory
+
+demo: deps
+	$(AGAIN) all
+	$(AGAIN) run-demo
+
+run-demo:
+	@$(RUN) examples/cost.lua
+	@echo
+	@$(RUN) examples/cost.lua --samples=100000
+	@echo
+	@$(RUN) examples/solve.lua
+
+check: deps
+	$(AGAIN) all
+	$(AGAIN) run-check
+
+check-long:
+	$(AGAIN) check LODE_LONG=1
+
+run-check:
+	@LODE_LONG=$(LODE_LONG) sh scripts/check '$(RUN)' $(SPEC)
+
+bench: deps
+	$(AGAIN) all
+	@found=; for f in bench/*.lua; do [ -f "$$f" ] || continue; found=1; echo "== $$f"; $(RUN) "$$f" || exit 1; done; \
+	[ -n "$$found" ] || echo "bench/ has no scripts in this version"
+
+deps:
+	@sh scripts/deps $(LUA_NAME)
+
+env:
+	@echo "export LUA_PATH='$(RUN_LUA_PATH)'"
+	@echo "export LUA_CPATH='$(RUN_LUA_CPATH)'"
+	@echo "export PATH='$(ROOT)/$(BUILD)/$(LUA_NAME)/bin':\"\$$PATH\""
+
+# ---- installing -------------------------------------------------------------
+
+PREFIX ?= /usr/local
+ifneq ($(filter install,$(GOALS)),)
+LUA_VERSION ?= $(shell '$(LUA)' -e 'print((_VERSION:match("%d+%.%d+")))')
+endif
+BINDIR ?= $(PREFIX)/bin
+LUADIR ?= $(PREFIX)/share/lua/$(LUA_VERSION)
+LIBDIR ?= $(PREFIX)/lib/lua/$(LUA_VERSION)
+
+install: build
+	@install -d '$(DESTDIR)$(LIBDIR)/lode' '$(DESTDIR)$(BINDIR)'
+	@install -m 755 $(MODULES) '$(DESTDIR)$(LIBDIR)/lode'
+	@install -m 755 $(SCRIPT) '$(DESTDIR)$(BINDIR)'
+	@cd lua && find . -type f -name '*.lua' | while read -r f; do install -D -m 644 "$$f" '$(DESTDIR)$(LUADIR)'/"$$f"; done
+	@echo "installed lode for $(LUA_NAME): $(DESTDIR)$(LIBDIR)/lode $(DESTDIR)$(LUADIR)/lode $(DESTDIR)$(BINDIR)/lode"
+
+clean:
+	rm -rf build
+
+help:
+	@cat config/help.txt

@@ -1,0 +1,85 @@
+# What this machine can build, found out by asking the compiler, and the report
+# of what was built and why.
+#
+#   LAPACK=0   without OpenBLAS and LAPACKE: no solve, lu, cholesky
+#   CUDA=0     without the CUDA device
+
+LAPACK ?= 1
+CUDA   ?= 1
+
+ifneq ($(BUILDING),)
+
+compiles = $(shell $(CC) $(1) -Werror -x c -c -o /dev/null /dev/null >/dev/null 2>&1 && echo yes)
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+
+# gcc alone has these; clang has no such modes to turn off.
+GCC_CFLAGS := -fexcess-precision=standard -fno-cx-limited-range -fno-allow-store-data-races
+GCC_CFLAGS := $(if $(call compiles,$(GCC_CFLAGS)),$(GCC_CFLAGS))
+
+# ---- instruction sets -------------------------------------------------------
+
+# csrc/cpu/isa/*.c is compiled once for each; the CPU device chooses at run time.
+# None has fused multiply-add in its expressions (-ffp-contract=off).
+ISAS := baseline
+ifeq ($(MACHINE),x86_64)
+BASE_MARCH         := -march=x86-64 -mtune=generic -mfpmath=sse
+ISA_FLAGS_baseline := $(BASE_MARCH)
+ISA_FLAGS_avx2     := $(BASE_MARCH) -mavx2
+ISA_FLAGS_avx512   := -march=x86-64-v4 -mtune=generic -mfpmath=sse -mprefer-vector-width=512
+ISAS        += $(foreach isa,avx2 avx512,$(if $(call compiles,$(ISA_FLAGS_$(isa))),$(isa)))
+ISA_DEFINES := $(if $(filter avx2,$(ISAS)),-DLODE_ISA_AVX2) $(if $(filter avx512,$(ISAS)),-DLODE_ISA_AVX512)
+endif
+MARCH = $(BASE_MARCH)
+
+# The loops of isa/ are written for the vectorizer: LuaRocks' -O2 would leave them
+# scalar. A person who debugs (-O0, -Og, -O1) keeps the level.
+ISA_LEVEL := $(if $(filter -O0 -Og -O1,$(CFLAGS)),,-O3)
+
+# ---- LAPACK -----------------------------------------------------------------
+
+ifeq ($(LAPACK),0)
+LAPACK_WHY := LAPACK=0
+else ifeq ($(wildcard csrc/cpu/lapack/*.c),)
+LAPACK_WHY := no sources in csrc/cpu/lapack
+else
+LAPACK_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I openblas lapacke 2>/dev/null))
+# A distribution has LAPACKE beside OpenBLAS, or inside it.
+LAPACK_DIRS   := $(shell pkg-config --libs-only-L openblas lapacke 2>/dev/null)
+define LAPACK_PROBE
+echo '#include <cblas.h>\n#include <lapacke.h>\nint main(void){return (int)LAPACKE_dgetrf_work(0,0,0,0,0,0)+(int)cblas_idamax(0,0,0);}' \
+  | sed 's/\\n/\n/g' | $(CC) $(LAPACK_CFLAGS) -x c -o /dev/null - $(LAPACK_DIRS)
+endef
+LAPACK_LIBS := $(LAPACK_DIRS) $(firstword $(foreach libs,-lopenblas;-llapacke -lopenblas,\
+                 $(if $(shell $(LAPACK_PROBE) $(subst ;, ,$(libs)) >/dev/null 2>&1 && echo yes),$(libs))))
+# OpenBLAS stands first, and is kept even where only LAPACKE is called: its LAPACK
+# must be found before the reference one that LAPACKE may bring along.
+LAPACK_LIBS := -Wl,--no-as-needed $(subst ;, ,$(LAPACK_LIBS))
+ifeq ($(findstring -lopenblas,$(LAPACK_LIBS)),)
+header_missing = $(if $(shell echo '\#include <$(1)>' | $(CC) $(LAPACK_CFLAGS) -x c -E - >/dev/null 2>&1 || echo no),$(1))
+LAPACK_WHY := $(strip $(call header_missing,cblas.h) $(call header_missing,lapacke.h))
+LAPACK_WHY := $(if $(LAPACK_WHY),$(LAPACK_WHY) not found,libopenblas and liblapacke do not link)
+LAPACK_WHY := $(LAPACK_WHY); "make deps" says what to install
+LAPACK_LIBS :=
+else
+LAPACK_FOUND   := yes
+LAPACK_DEFINES := -DLODE_HAVE_LAPACK
+endif
+endif
+
+# ---- CUDA -------------------------------------------------------------------
+
+NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_WHY := $(if $(filter 0,$(CUDA)),CUDA=0,$(if $(wildcard csrc/cuda/*.c),$(if $(NVCC),,no nvcc found),no csrc/cuda in this version))
+
+# ---- the report -------------------------------------------------------------
+
+define REPORT
+printf '%s\n' \
+  'lode $(VERSION) for $(LUA_NAME) (headers: $(LUA_INCDIR))$(if $(SAN_FLAGS), with $(SAN_FLAGS))' \
+  '  built    $(MODULES)' \
+  '  cpu      $(ISAS)$(if $(filter x86_64,$(MACHINE)),, (no others for $(MACHINE)))' \
+  '  lapack   $(if $(LAPACK_FOUND),yes: $(filter -l%,$(LAPACK_LIBS)),no: $(LAPACK_WHY))' \
+  '  cuda     $(if $(CUDA_WHY),no: $(CUDA_WHY),yes: $(NVCC))'
+endef
+
+endif

@@ -1,0 +1,232 @@
+/* Computing: which recorded nodes get memory, in which order, and on what they wait.
+ *
+ * Most recorded nodes never get memory: they are fused into the program of a
+ * node that does. A cut is a node that does: the ones asked for, reductions,
+ * reshapes, products, factors and solves, their inputs where they need memory,
+ * and values that are costly to make again. A script's handle on an intermediate
+ * may be live or garbage, and nobody can tell before the collector has run: so
+ * one that a compute passes through for the second time, with a handle still on
+ * it, becomes a cut. It is made twice at most, and dead handles cost nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+/* ---- lists of nodes --------------------------------------------------------------- */
+
+typedef struct node_list {
+  lode_node **node;
+  int count, room;
+} node_list;
+
+static lode_status push(lode_context *context, node_list *list, lode_node *node) {
+  if (list->count == list->room) {
+    int room = list->room == 0 ? 64 : 2 * list->room;
+    lode_node **grown = realloc(list->node, (size_t)room * sizeof *grown);
+    if (grown == NULL)
+      return lode_fail(&context->error, LODE_NOMEM, "compute: no host memory for %d nodes", room);
+    list->node = grown;
+    list->room = room;
+  }
+  list->node[list->count++] = node;
+  return LODE_OK;
+}
+
+/* ---- cuts --------------------------------------------------------------------------- */
+
+/* Recorded nodes in the order of their inputs (`seen`), and the cuts among them (`cut`). */
+typedef struct graph_walk {
+  lode_context *context;
+  uint64_t epoch;
+  node_list stack, seen, cut;
+} graph_walk;
+
+static bool is_fused_kind(const lode_node *node) {
+  return node->kind == LODE_NODE_OP || node->kind == LODE_NODE_CAST || node->kind == LODE_NODE_CONCAT;
+}
+
+static bool is_cut(const lode_node *node) {
+  switch ((lode_node_kind)node->kind) {
+  case LODE_NODE_REDUCE:
+  case LODE_NODE_RESHAPE:
+  case LODE_NODE_MATMUL:
+  case LODE_NODE_FACTOR:
+  case LODE_NODE_SOLVE:
+  case LODE_NODE_INFO:
+    return true;
+  default:
+    return node->keep || (node->passed && node->handles > 0 && is_fused_kind(node));
+  }
+}
+
+/* Do the inputs of a node have to have memory of their own? */
+static bool needs_memory(const lode_node *node, int i) {
+  switch ((lode_node_kind)node->kind) {
+  case LODE_NODE_RESHAPE:
+  case LODE_NODE_MATMUL:
+  case LODE_NODE_FACTOR:
+    return true;
+  case LODE_NODE_SOLVE:
+    return i == 0;
+  default:
+    return false;
+  }
+}
+
+static bool contains(const node_list *list, const lode_node *node) {
+  for (int i = 0; i < list->count; i++)
+    if (list->node[i] == node) return true;
+  return false;
+}
+
+/* Post-order by an explicit stack: a node is finished when it is on top for the second time. */
+static lode_status visit(graph_walk *walk, lode_node *root) {
+  LODE_TRY(push(walk->context, &walk->stack, root));
+  while (walk->stack.count > 0) {
+    lode_node *node = walk->stack.node[walk->stack.count - 1];
+    if (node->storage != NULL || node->mark == walk->epoch) { /* a leaf, or done on another way */
+      walk->stack.count--;
+      continue;
+    }
+    if (node->mark != walk->epoch - 1) { /* first time: inputs first */
+      node->mark = walk->epoch - 1;
+      for (int i = node->ninputs - 1; i >= 0; i--) LODE_TRY(push(walk->context, &walk->stack, node->input[i]));
+      continue;
+    }
+    walk->stack.count--;
+    node->mark = walk->epoch;
+    LODE_TRY(push(walk->context, &walk->seen, node));
+    if (is_cut(node)) LODE_TRY(push(walk->context, &walk->cut, node));
+  }
+  return LODE_OK;
+}
+
+/* Cuts in order: a node's inputs that need memory come before it. */
+static lode_status order_cuts(graph_walk *walk, lode_node *const *root, int count) {
+  node_list cut = {NULL, 0, 0};
+  lode_status status = LODE_OK;
+  for (int i = 0; i < walk->cut.count && status == LODE_OK; i++) {
+    lode_node *node = walk->cut.node[i];
+    for (int k = 0; k < node->ninputs && status == LODE_OK; k++) {
+      lode_node *input = node->input[k];
+      if (needs_memory(node, k) && input->storage == NULL && !contains(&cut, input))
+        status = push(walk->context, &cut, input);
+    }
+    if (status == LODE_OK && !contains(&cut, node)) status = push(walk->context, &cut, node);
+  }
+  for (int i = 0; i < count && status == LODE_OK; i++)
+    if (root[i]->storage == NULL && !contains(&cut, root[i])) status = push(walk->context, &cut, root[i]);
+  free(walk->cut.node);
+  walk->cut = cut;
+  return status;
+}
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+static lode_status compute_node(lode_node *node) {
+  if (node->storage != NULL) return LODE_OK; /* made on the way to another */
+  switch ((lode_node_kind)node->kind) {
+  case LODE_NODE_VIEW:
+    return lode_view_settle(node) ? LODE_OK : lode_plan_run(node);
+  case LODE_NODE_RESHAPE:
+    return lode_compute_reshape(node);
+  case LODE_NODE_MATMUL:
+    return lode_compute_matmul(node);
+  case LODE_NODE_FACTOR:
+    return lode_compute_factor(node);
+  case LODE_NODE_SOLVE:
+    return lode_compute_solve(node);
+  case LODE_NODE_INFO:
+    return lode_compute_info(node);
+  default:
+    return lode_plan_run(node);
+  }
+}
+
+lode_status lode_compute_touch(lode_context *context, lode_stream *stream, lode_storage *storage, bool writes) {
+  LODE_TRY(lode_storage_order(storage, stream, &context->error));
+  if (stream->is_inline) return LODE_OK;
+  lode_planner *p = context->planner;
+  if (p->ntouched == p->touched_room) {
+    int room = p->touched_room == 0 ? 64 : 2 * p->touched_room;
+    void *grown = realloc(p->touched, (size_t)room * sizeof *p->touched);
+    if (grown == NULL)
+      return lode_fail(&context->error, LODE_NOMEM, "compute: no host memory for %d uses", room);
+    p->touched = grown;
+    p->touched_room = room;
+  }
+  p->touched[p->ntouched].storage = lode_storage_ref(storage);
+  p->touched[p->ntouched].stream = stream;
+  p->touched[p->ntouched++].writes = writes;
+  return LODE_OK;
+}
+
+/* One event for what this compute enqueued on `stream`, remembered by what it read and made. */
+static lode_status mark_used(lode_context *context, lode_stream *stream) {
+  lode_planner *p = context->planner;
+  lode_event *event;
+  lode_status status = stream->device->api->event_record(stream, &event, &context->error);
+  if (status != LODE_OK) return status;
+  for (int i = 0; i < p->ntouched; i++) {
+    if (p->touched[i].stream != stream) continue;
+    lode_status used = lode_storage_used(p->touched[i].storage, event, p->touched[i].writes, &context->error);
+    if (status == LODE_OK) status = used;
+  }
+  lode_event_unref(event);
+  return status;
+}
+
+/* Without an event the work would be untraceable: then it is waited for. */
+static lode_status finish(lode_context *context) {
+  lode_planner *p = context->planner;
+  lode_status status = LODE_OK;
+  for (int i = 0; i < p->ntouched; i++) {
+    lode_stream *stream = p->touched[i].stream;
+    bool done = false;
+    for (int k = 0; k < i && !done; k++) done = p->touched[k].stream == stream;
+    if (done) continue;
+    lode_status marked = mark_used(context, stream);
+    if (marked != LODE_OK) stream->device->api->stream_sync(stream, NULL);
+    if (status == LODE_OK) status = marked;
+  }
+  for (int i = 0; i < p->ntouched; i++) lode_storage_unref(p->touched[i].storage);
+  p->ntouched = 0;
+  return status;
+}
+
+static void note_passed(const graph_walk *walk) {
+  for (int i = 0; i < walk->seen.count; i++)
+    if (walk->seen.node[i]->storage == NULL && walk->seen.node[i]->handles > 0)
+      walk->seen.node[i]->passed = true;
+}
+
+static lode_status compute_all(graph_walk *walk, lode_node *const *node, int count) {
+  for (int i = 0; i < count; i++)
+    if (node[i]->storage == NULL) LODE_TRY(visit(walk, node[i]));
+  LODE_TRY(order_cuts(walk, node, count));
+  /* Settling drops inputs: the lists hold what they name until the end. */
+  for (int i = 0; i < walk->seen.count; i++) lode_node_ref(walk->seen.node[i]);
+  lode_status status = LODE_OK;
+  for (int i = 0; i < walk->cut.count && status == LODE_OK; i++) status = compute_node(walk->cut.node[i]);
+  if (status == LODE_OK) note_passed(walk);
+  for (int i = 0; i < walk->seen.count; i++) lode_node_unref(walk->seen.node[i]);
+  return status;
+}
+
+lode_status lode_compute(lode_context *context, lode_node *const *node, int count) {
+  lode_context_drain(context);
+  bool any = false;
+  for (int i = 0; i < count; i++) any = any || node[i]->storage == NULL;
+  if (!any) return LODE_OK;
+  if (lode_planner_of(context) == NULL) return LODE_NOMEM;
+  graph_walk walk = {.context = context};
+  context->epoch += 2; /* epoch - 1: entered, epoch: finished */
+  walk.epoch = context->epoch;
+  lode_status status = compute_all(&walk, node, count);
+  lode_status finished = finish(context);
+  free(walk.stack.node);
+  free(walk.seen.node);
+  free(walk.cut.node);
+  context->computes++;
+  return status != LODE_OK ? status : finished;
+}

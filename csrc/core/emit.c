@@ -1,0 +1,369 @@
+/* Emission: the graph under one node as the values of a program.
+ *
+ * Each value is a (node, map) pair, found again if it was made before. Two ways
+ * of following views and concat:
+ *
+ *   pulled   (planner->inner < 0) The map is composed with each view on the way
+ *            down, so that only accesses remain; a concat resolves to the one
+ *            part that holds the whole box, or asks for the box to be split.
+ *   by rows  (planner->inner >= 0: short rows) A node is evaluated once over the
+ *            full extent of the dim that follows the inner axis, and views and
+ *            concats along that dim become gathers from such rows. So a recorded
+ *            value that several views use is computed once.
+ *
+ * "Natural" below: the map of that dim is start 0, step 1, its full extent.
+ * Recursion is as deep as the recorded graph, which node.c bounds. */
+#include <string.h>
+
+#include "plan.h"
+
+enum { MAX_GATHER = 32 }; /* pieces in one row */
+
+typedef struct gather {
+  int count;
+  lode_segment segment[MAX_GATHER];
+} gather;
+
+static lode_emit_result emit_value(lode_planner *p, lode_node *node, const lode_map *map, int *out);
+
+/* ---- values ------------------------------------------------------------------ */
+
+static int find_value(const lode_planner *p, const lode_node *node, const lode_map *map) {
+  int ndim = node->shape.ndim;
+  for (int i = 0; i < p->program.nvalues; i++) {
+    if (p->value_node[i] != node) continue;
+    const lode_map *other = &p->value_map[i];
+    bool same = true;
+    for (int d = 0; d < ndim && same; d++)
+      same = map->src[d] == other->src[d] && map->start[d] == other->start[d] &&
+             (map->src[d] < 0 || map->step[d] == other->step[d]);
+    if (same) return i;
+  }
+  return -1;
+}
+
+static lode_value *add_value(lode_planner *p, lode_value_kind kind, lode_dtype dtype, lode_node *node,
+                             const lode_map *map) {
+  if (p->program.nvalues == LODE_MAX_VALUES) return NULL;
+  int i = p->program.nvalues++;
+  lode_value *value = &p->program.value[i];
+  memset(value, 0, sizeof *value);
+  value->kind = (uint8_t)kind;
+  value->dtype = (uint8_t)dtype;
+  p->value_node[i] = node;
+  if (node != NULL) p->value_map[i] = *map;
+  return value;
+}
+
+static int last_value(const lode_planner *p) { return p->program.nvalues - 1; }
+
+/* The dim of `node` that follows the inner axis, or -1. */
+static int inner_dim(const lode_planner *p, const lode_node *node, const lode_map *map) {
+  if (p->inner < 0) return -1;
+  for (int d = 0; d < node->shape.ndim; d++)
+    if (map->src[d] == p->inner) return d;
+  return -1;
+}
+
+/* ---- accesses ------------------------------------------------------------------ */
+
+static bool same_access(const lode_planner *p, int i, const lode_access *access, const int64_t *stride) {
+  return p->args.access[i].base == access->base && p->args.access[i].offset == access->offset &&
+         p->args.access[i].inner == access->inner &&
+         memcmp(p->access_stride[i], stride, sizeof p->access_stride[i]) == 0;
+}
+
+/* A value that reads `width` elements a row (0 when pulled) along dim `row` of a leaf or an iota. */
+static lode_emit_result emit_access(lode_planner *p, lode_node *node, const lode_map *map, int row,
+                                    int32_t width, int *out) {
+  bool memory = node->storage != NULL;
+  int64_t along[LODE_MAX_DIMS], stride[LODE_MAX_DIMS] = {0};
+  lode_access access = {.base = memory ? node->storage->block : NULL};
+  access.offset = memory ? node->offset : node->as.value.i64;
+  if (memory) memcpy(along, node->stride, sizeof along);
+  else lode_shape_strides(&node->shape, along);
+  for (int d = 0; d < node->shape.ndim; d++) {
+    access.offset += along[d] * map->start[d];
+    if (d == row) access.inner = along[d] * map->step[d];
+    else if (map->src[d] >= 0) stride[map->src[d]] += along[d] * map->step[d];
+  }
+  if (access.inner == 0 && p->inner >= 0) width = 1;
+  lode_dtype dtype = (lode_dtype)node->dtype;
+  for (int i = 0; i < p->program.nvalues; i++) {
+    const lode_value *value = &p->program.value[i];
+    if ((value->kind == LODE_VALUE_ACCESS || value->kind == LODE_VALUE_IOTA) && value->dtype == dtype &&
+        value->width == width && same_access(p, value->index, &access, stride)) {
+      *out = i;
+      return LODE_EMIT_OK;
+    }
+  }
+  int index = p->program.naccesses;
+  if (index == LODE_MAX_ACCESSES) return LODE_EMIT_FULL;
+  lode_value *value = add_value(p, memory ? LODE_VALUE_ACCESS : LODE_VALUE_IOTA, dtype, node, map);
+  if (value == NULL) return LODE_EMIT_FULL;
+  value->index = (int16_t)index;
+  value->width = width;
+  p->program.naccesses++;
+  p->args.access[index] = access;
+  memcpy(p->access_stride[index], stride, sizeof stride);
+  p->access_node[index] = node;
+  *out = last_value(p);
+  return LODE_EMIT_OK;
+}
+
+/* A leaf or an iota in its natural row. */
+static lode_emit_result emit_leaf(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
+  int row = inner_dim(p, node, map);
+  int32_t width = p->inner < 0 ? 0 : row < 0 ? 1 : (int32_t)node->shape.dim[row];
+  return emit_access(p, node, map, row, width, out);
+}
+
+static lode_emit_result emit_const(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
+  for (int i = 0; i < p->program.nvalues; i++) {
+    const lode_value *other = &p->program.value[i];
+    if (other->kind == LODE_VALUE_CONST && other->dtype == node->dtype &&
+        memcmp(&p->args.consts[other->index], &node->as.value, sizeof node->as.value) == 0) {
+      *out = i;
+      return LODE_EMIT_OK;
+    }
+  }
+  int index = p->program.nconsts;
+  if (index == LODE_MAX_CONSTS) return LODE_EMIT_FULL;
+  lode_value *value = add_value(p, LODE_VALUE_CONST, (lode_dtype)node->dtype, node, map);
+  if (value == NULL) return LODE_EMIT_FULL;
+  value->index = (int16_t)index;
+  value->width = p->inner < 0 ? 0 : 1;
+  p->args.consts[index] = node->as.value;
+  p->program.nconsts++;
+  *out = last_value(p);
+  return LODE_EMIT_OK;
+}
+
+/* ---- operations ------------------------------------------------------------------ */
+
+static lode_emit_result emit_op(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
+  int operand[3] = {0};
+  int32_t width = 0;
+  for (int i = 0; i < node->ninputs; i++) {
+    lode_emit_result result = emit_value(p, node->input[i], map, &operand[i]);
+    if (result != LODE_EMIT_OK) return result;
+    int32_t own = p->program.value[operand[i]].width;
+    if (own > width) width = own;
+  }
+  lode_value_kind kind = node->kind == LODE_NODE_CAST ? LODE_VALUE_CAST : LODE_VALUE_OP;
+  lode_value *value = add_value(p, kind, (lode_dtype)node->dtype, node, map);
+  if (value == NULL) return LODE_EMIT_FULL;
+  value->op = node->op;
+  value->width = width;
+  for (int i = 0; i < node->ninputs; i++) value->a[i] = (int16_t)operand[i];
+  *out = last_value(p);
+  return LODE_EMIT_OK;
+}
+
+/* ---- views and concat: pulled ------------------------------------------------------ */
+
+static lode_map compose(const lode_node *view, const lode_map *map) {
+  const lode_view *v = &view->as.view;
+  lode_map result;
+  memset(&result, 0, sizeof result);
+  for (int d = 0; d < view->input[0]->shape.ndim; d++) {
+    int via = v->src[d];
+    result.start[d] = v->start[d];
+    result.src[d] = -1;
+    if (via < 0) continue;
+    result.start[d] += v->step[d] * map->start[via];
+    result.src[d] = map->src[via];
+    result.step[d] = map->src[via] < 0 ? 0 : v->step[d] * map->step[via];
+  }
+  return result;
+}
+
+/* The part of a concat that holds index `at`, and where it begins. */
+static lode_node *part_at(const lode_node *concat, int64_t at, int64_t *begin, int64_t *end) {
+  *end = 0;
+  for (int i = 0;; i++) {
+    *begin = *end;
+    *end += concat->input[i]->shape.dim[concat->as.dim];
+    if (at < *end || i == concat->ninputs - 1) return concat->input[i];
+  }
+}
+
+/* The part that holds the whole box; asks for a split where it crosses into another. */
+static lode_emit_result choose_part(lode_planner *p, lode_node *concat, lode_map *map, lode_node **part) {
+  int dim = concat->as.dim, s = map->src[dim];
+  int64_t start = map->start[dim], step = s < 0 ? 0 : map->step[dim], begin, end;
+  int64_t first = s < 0 ? start : start + step * p->lo[s];
+  *part = part_at(concat, first, &begin, &end);
+  map->start[dim] = start - begin;
+  if (step == 0) return LODE_EMIT_OK;
+  int64_t last = start + step * (p->hi[s] - 1);
+  if (last >= begin && last < end) return LODE_EMIT_OK;
+  /* the first index of the iteration that leaves the part */
+  p->split_at = step > 0 ? (end - start + step - 1) / step : (start - begin) / -step + 1;
+  p->split_dim = s;
+  p->split_node = concat;
+  return LODE_EMIT_SPLIT;
+}
+
+static lode_emit_result emit_pulled(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
+  lode_map at = *map;
+  while (node->storage == NULL && (node->kind == LODE_NODE_VIEW || node->kind == LODE_NODE_CONCAT)) {
+    if (node->kind == LODE_NODE_VIEW) {
+      at = compose(node, &at);
+      node = node->input[0];
+      continue;
+    }
+    lode_node *part;
+    lode_emit_result result = choose_part(p, node, &at, &part);
+    if (result != LODE_EMIT_OK) return result;
+    node = part;
+  }
+  return emit_value(p, node, &at, out);
+}
+
+/* ---- views and concat: by rows ------------------------------------------------------ */
+
+static lode_emit_result collect(lode_planner *p, gather *g, lode_node *node, const lode_map *map, int32_t lo,
+                                int32_t hi);
+
+static lode_emit_result add_segment(gather *g, int source, int32_t lo, int32_t hi, int32_t start,
+                                    int32_t step) {
+  if (g->count == MAX_GATHER) return LODE_EMIT_FULL;
+  g->segment[g->count++] =
+      (lode_segment){.source = (int16_t)source, .lo = lo, .hi = hi, .start = start, .step = step};
+  return LODE_EMIT_OK;
+}
+
+/* Pieces [lo, hi) of a concat along the inner axis: one for each part that is met. */
+static lode_emit_result collect_parts(lode_planner *p, gather *g, lode_node *concat, const lode_map *map,
+                                      int32_t lo, int32_t hi) {
+  int dim = concat->as.dim;
+  int64_t start = map->start[dim], step = map->step[dim], n = hi - lo;
+  for (int64_t t = 0; t < n;) {
+    int64_t begin, end, stop = n;
+    lode_node *part = part_at(concat, start + step * t, &begin, &end);
+    if (step > 0) stop = (end - start + step - 1) / step;
+    if (step < 0) stop = (start - begin) / -step + 1;
+    if (stop > n) stop = n;
+    lode_map at = *map;
+    at.start[dim] = start + step * t - begin;
+    lode_emit_result result = collect(p, g, part, &at, (int32_t)(lo + t), (int32_t)(lo + stop));
+    if (result != LODE_EMIT_OK) return result;
+    t = stop;
+  }
+  return LODE_EMIT_OK;
+}
+
+/* A piece that comes from one value: its natural row, or a stretch of a wide leaf. */
+static lode_emit_result collect_base(lode_planner *p, gather *g, lode_node *node, const lode_map *map,
+                                     int32_t lo, int32_t hi) {
+  int row = inner_dim(p, node, map), source;
+  bool leaf = node->storage != NULL || node->kind == LODE_NODE_IOTA;
+  bool wide = row >= 0 && node->shape.dim[row] > LODE_ROW_MAX;
+  int64_t start = row < 0 ? 0 : map->start[row], step = row < 0 ? 0 : map->step[row];
+  lode_emit_result result;
+  if (wide && !leaf) return LODE_EMIT_FULL;
+  if (wide) {
+    result = emit_access(p, node, map, row, hi - lo, &source);
+    start = 0;
+    step = 1;
+  } else {
+    lode_map natural = *map;
+    if (row >= 0) {
+      natural.start[row] = 0;
+      natural.step[row] = 1;
+    }
+    result = emit_value(p, node, &natural, &source);
+  }
+  if (result != LODE_EMIT_OK) return result;
+  bool one = p->program.value[source].width == 1;
+  return add_segment(g, source, lo, hi, one ? 0 : (int32_t)start, one ? 0 : (int32_t)step);
+}
+
+/* Elements [lo, hi) of the row being built are the node's, from map's start of the inner dim on. */
+static lode_emit_result collect(lode_planner *p, gather *g, lode_node *node, const lode_map *map, int32_t lo,
+                                int32_t hi) {
+  lode_map at = *map;
+  while (node->storage == NULL) {
+    if (node->kind == LODE_NODE_VIEW) {
+      at = compose(node, &at);
+      node = node->input[0];
+    } else if (node->kind == LODE_NODE_CONCAT) {
+      if (at.src[node->as.dim] == p->inner) return collect_parts(p, g, node, &at, lo, hi);
+      lode_node *part;
+      lode_emit_result result = choose_part(p, node, &at, &part);
+      if (result != LODE_EMIT_OK) return result;
+      node = part;
+    } else {
+      break;
+    }
+  }
+  return collect_base(p, g, node, &at, lo, hi);
+}
+
+static lode_emit_result add_gather(lode_planner *p, lode_node *node, const lode_map *map, const gather *g,
+                                   lode_dtype dtype, int32_t width, int *out) {
+  lode_program *program = &p->program;
+  if (program->nsegments + g->count > LODE_MAX_SEGMENTS) return LODE_EMIT_FULL;
+  lode_value *value = add_value(p, LODE_VALUE_GATHER, dtype, node, map);
+  if (value == NULL) return LODE_EMIT_FULL;
+  value->width = width;
+  value->first = (int16_t)program->nsegments;
+  value->count = (int16_t)g->count;
+  memcpy(&program->segment[program->nsegments], g->segment, (size_t)g->count * sizeof g->segment[0]);
+  program->nsegments += g->count;
+  *out = last_value(p);
+  return LODE_EMIT_OK;
+}
+
+static lode_emit_result emit_gather(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
+  gather g = {.count = 0};
+  int row = inner_dim(p, node, map);
+  int32_t width = row < 0 ? 1 : (int32_t)node->shape.dim[row];
+  lode_emit_result result = collect(p, &g, node, map, 0, width);
+  if (result != LODE_EMIT_OK) return result;
+  const lode_segment *only = &g.segment[0];
+  int32_t own = p->program.value[only->source].width;
+  if (g.count == 1 && (own == 1 || (own == width && only->start == 0 && only->step == 1))) {
+    *out = only->source; /* a row of one element stands for all of the row */
+    return LODE_EMIT_OK;
+  }
+  return add_gather(p, node, map, &g, (lode_dtype)node->dtype, width, out);
+}
+
+/* ---- entry ---------------------------------------------------------------------------- */
+
+static lode_emit_result emit_value(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
+  int found = find_value(p, node, map);
+  if (found >= 0) {
+    *out = found;
+    return LODE_EMIT_OK;
+  }
+  if (node->storage != NULL) return emit_leaf(p, node, map, out);
+  switch ((lode_node_kind)node->kind) {
+  case LODE_NODE_FILL:
+    return emit_const(p, node, map, out);
+  case LODE_NODE_IOTA:
+    return emit_leaf(p, node, map, out);
+  case LODE_NODE_OP:
+  case LODE_NODE_CAST:
+    return emit_op(p, node, map, out);
+  case LODE_NODE_VIEW:
+  case LODE_NODE_CONCAT:
+    return p->inner < 0 ? emit_pulled(p, node, map, out) : emit_gather(p, node, map, out);
+  default:
+    return LODE_EMIT_FULL; /* not reached: compute.c gives the other kinds memory first */
+  }
+}
+
+lode_emit_result lode_emit(lode_planner *p, lode_node *node, const lode_map *map) {
+  p->program.nvalues = p->program.naccesses = p->program.nconsts = p->program.nsegments = 0;
+  int result;
+  lode_emit_result status = emit_value(p, node, map, &result);
+  if (status != LODE_EMIT_OK || p->inner < 0) return status;
+  int32_t width = (int32_t)p->extent[p->inner];
+  const lode_value *value = &p->program.value[result];
+  if (value->width == width) return LODE_EMIT_OK;
+  gather whole = {.count = 1, .segment = {{.source = (int16_t)result, .lo = 0, .hi = width}}};
+  return add_gather(p, NULL, NULL, &whole, (lode_dtype)value->dtype, width, &result);
+}

@@ -1,0 +1,28 @@
+/* Faults: numerical failures that are not known yet, and who asked for them.
+ *
+ * A factorization notes its failure in an outcome (device.h) when the work is
+ * done. Nodes that depend on it carry a fault: a leaf of a small tree of those
+ * still unknown. Faults known to be none are dropped, so that the tree stays
+ * small; the first one that failed is what a sync raises. */
+#ifndef LODE_FAULT_H
+#define LODE_FAULT_H
+
+#include "linalg.h"
+
+struct lode_fault {
+  int refs;
+  lode_factor *factor; /* NULL in a merged fault */
+  lode_fault *left, *right;
+  char who[16];    /* "solve" */
+  char where[128]; /* the script's line that recorded it; may be empty */
+};
+
+lode_fault *lode_fault_new(lode_factor *factor, const char *who, const char *where);
+lode_fault *lode_fault_ref(lode_fault *fault); /* NULL gives NULL */
+void lode_fault_unref(lode_fault *fault);
+/* Adds `more` (borrowed) to *fault, dropping what is known to be none. */
+lode_status lode_fault_merge(lode_fault **fault, lode_fault *more, lode_error *error);
+/* After the work is done: NUMERIC with the message of the first failure, or OK. */
+lode_status lode_fault_check(lode_fault *fault, lode_error *error);
+
+#endif

@@ -1,0 +1,161 @@
+/* See node.h: references, states, and the bound on what is recorded. */
+#include "node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault.h"
+#include "linalg.h"
+
+enum { MAX_GRAPH = 256 }; /* recorded nodes under one: more are computed at once */
+
+/* ---- references ---------------------------------------------------------- */
+
+lode_node *lode_node_ref(lode_node *node) {
+  node->refs++;
+  return node;
+}
+
+static bool has_factor(const lode_node *node) {
+  return node->kind == LODE_NODE_FACTOR || node->kind == LODE_NODE_SOLVE || node->kind == LODE_NODE_INFO;
+}
+
+/* Lets go of the inputs; those left without a reference join the list. */
+static lode_node *drop_inputs(lode_node *node, lode_node *list) {
+  for (int i = 0; i < node->ninputs; i++) {
+    lode_node *input = node->input[i];
+    if (--input->refs > 0) continue;
+    input->next = list;
+    list = input;
+  }
+  if (node->input != node->inline_input) free(node->input);
+  node->ninputs = 0;
+  node->input = node->inline_input;
+  return list;
+}
+
+static lode_node *destroy(lode_node *node, lode_node *list) {
+  list = drop_inputs(node, list);
+  if (has_factor(node)) lode_factor_unref(node->as.factor);
+  lode_storage_unref(node->storage);
+  lode_fault_unref(node->fault);
+  lode_fault_unref(node->own_fault);
+  node->next = node->context->unused_nodes;
+  node->context->unused_nodes = node;
+  return list;
+}
+
+static void destroy_all(lode_node *list) {
+  while (list != NULL) {
+    lode_node *node = list;
+    list = destroy(node, node->next);
+  }
+}
+
+void lode_node_unref(lode_node *node) {
+  if (node == NULL || --node->refs > 0) return;
+  node->next = NULL;
+  destroy_all(node);
+}
+
+/* ---- making nodes --------------------------------------------------------- */
+
+lode_node *lode_node_new(lode_context *context, lode_node_kind kind, lode_dtype dtype, lode_device *device,
+                         const lode_shape *shape) {
+  lode_node *node = context->unused_nodes;
+  if (node != NULL) context->unused_nodes = node->next;
+  else node = malloc(sizeof *node);
+  if (node == NULL) {
+    lode_fail(&context->error, LODE_NOMEM, "lode: no host memory for a tensor");
+    return NULL;
+  }
+  memset(node, 0, sizeof *node);
+  node->refs = 1;
+  node->kind = (uint8_t)kind;
+  node->dtype = (uint8_t)dtype;
+  node->weight = 1;
+  node->context = context;
+  node->device = device;
+  node->shape = *shape;
+  node->input = node->inline_input;
+  return node;
+}
+
+lode_status lode_node_inputs(lode_node *node, lode_node *const *input, int count) {
+  if (count > LODE_INLINE_INPUTS) {
+    lode_node **array = malloc((size_t)count * sizeof *array);
+    if (array == NULL)
+      return lode_fail(&node->context->error, LODE_NOMEM, "lode: no host memory for %d inputs", count);
+    node->input = array;
+  }
+  for (int i = 0; i < count; i++) node->input[i] = lode_node_ref(input[i]);
+  node->ninputs = count;
+  return LODE_OK;
+}
+
+void lode_node_settle(lode_node *node, lode_storage *storage) {
+  if (has_factor(node)) lode_factor_unref(node->as.factor);
+  node->kind = LODE_NODE_LEAF;
+  node->storage = storage;
+  node->offset = 0;
+  node->weight = 0;
+  lode_shape_strides(&node->shape, node->stride);
+  lode_node *list = drop_inputs(node, NULL);
+  destroy_all(list);
+}
+
+/* ---- the bound on recorded graphs ------------------------------------------ */
+
+/* Counts recorded nodes under `node`, each once, up to MAX_GRAPH + 1. */
+static int count_recorded(lode_node *node) {
+  lode_node *stack[MAX_GRAPH + 2];
+  uint64_t epoch = ++node->context->epoch;
+  int depth = 0, count = 0;
+  stack[depth++] = node;
+  node->mark = epoch;
+  while (depth > 0 && count <= MAX_GRAPH) {
+    lode_node *top = stack[--depth];
+    count++;
+    for (int i = 0; i < top->ninputs; i++) {
+      lode_node *input = top->input[i];
+      if (input->storage != NULL || input->mark == epoch) continue;
+      input->mark = epoch;
+      if (count + depth > MAX_GRAPH) return MAX_GRAPH + 1;
+      stack[depth++] = input;
+    }
+  }
+  return count;
+}
+
+static int weigh(lode_node *node) {
+  int64_t weight = 1;
+  for (int i = 0; i < node->ninputs; i++)
+    if (node->input[i]->storage == NULL) weight += node->input[i]->weight;
+  if (weight <= MAX_GRAPH) return (int)weight;
+  return count_recorded(node);
+}
+
+lode_status lode_node_recorded(lode_node *node, lode_node **out) {
+  node->weight = weigh(node);
+  if (node->weight > MAX_GRAPH) {
+    lode_status status = lode_compute(node->context, node->input, node->ninputs);
+    if (status != LODE_OK) {
+      lode_node_unref(node);
+      return status;
+    }
+    node->weight = 1;
+  }
+  *out = node;
+  return LODE_OK;
+}
+
+/* ---- state ------------------------------------------------------------------ */
+
+lode_state lode_node_state(lode_node *node) {
+  if (node->storage == NULL) return LODE_RECORDED;
+  return lode_storage_ready(node->storage) ? LODE_READY : LODE_ENQUEUED;
+}
+
+bool lode_node_contiguous(const lode_node *node) {
+  return node->storage != NULL && lode_shape_contiguous(&node->shape, node->stride);
+}

@@ -1,0 +1,329 @@
+/* Planning: the iteration space of a node, its boxes, and the arguments of a run.
+ *
+ * Dims of 1 are left out of the space. A reduction's space is its input's, in
+ * one of two orders (program.h): INNER where the last dim is reduced, OUTER where
+ * it is kept. A box is the whole space, unless a concat along a dim that is not
+ * evaluated by rows cuts it: then each part is a run of its own, into its place
+ * of the result. Before a run, neighbouring dims that all accesses walk in one
+ * stride are merged, so that most programs have few dims and long inner axes. */
+#include "plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "reduce.h"
+
+typedef enum dim_group { KEPT, REDUCED, KEPT_INNER } dim_group;
+
+/* What is to be run. */
+typedef struct plan_job {
+  lode_node *source; /* whose elements are emitted */
+  lode_storage *storage;
+  lode_reduce_form form;
+  int reduction;
+  unsigned mask;                     /* reduced dims of source */
+  lode_map map;                      /* source's dims over the space */
+  dim_group group[LODE_MAX_DIMS];    /* by dim of the space */
+  int64_t out_stride[LODE_MAX_DIMS]; /* likewise; 0 where reduced */
+  lode_fault **fault;                /* what the accesses depend on is added here */
+} plan_job;
+
+typedef enum run_result { RUN_OK, RUN_FULL, RUN_MATERIALIZE, RUN_FAILED } run_result;
+
+lode_planner *lode_planner_of(lode_context *context) {
+  if (context->planner == NULL) {
+    context->planner = calloc(1, sizeof *context->planner);
+    if (context->planner == NULL)
+      lode_fail(&context->error, LODE_NOMEM, "lode: no host memory for the planner");
+    else context->planner->context = context;
+  }
+  return context->planner;
+}
+
+void lode_planner_free(lode_planner *planner) {
+  if (planner != NULL) free(planner->touched);
+  free(planner);
+}
+
+/* ---- the space ------------------------------------------------------------------ */
+
+static void add_dim(lode_planner *p, plan_job *job, int d, dim_group group, const int64_t *stride) {
+  int i = p->ndim++;
+  p->extent[i] = job->source->shape.dim[d];
+  job->group[i] = group;
+  job->out_stride[i] = group == REDUCED ? 0 : stride[d];
+  job->map.src[d] = (int8_t)i;
+  job->map.step[d] = 1;
+}
+
+/* Row-major strides of the result, by dim of the source (reduced dims count as 1). */
+static void result_strides(const plan_job *job, int64_t *stride) {
+  lode_shape shape = job->source->shape;
+  for (int d = 0; d < shape.ndim; d++)
+    if (job->mask & 1u << d) shape.dim[d] = 1;
+  lode_shape_strides(&shape, stride);
+}
+
+static void lay_out(lode_planner *p, plan_job *job) {
+  const lode_shape *shape = &job->source->shape;
+  int64_t stride[LODE_MAX_DIMS];
+  int last = -1, first_inner = shape->ndim;
+  unsigned reduced = 0;
+  memset(&job->map, 0, sizeof job->map);
+  memset(job->map.src, -1, sizeof job->map.src);
+  p->ndim = 0;
+  for (int d = 0; d < shape->ndim; d++) {
+    if (shape->dim[d] == 1) continue;
+    last = d;
+    reduced |= job->mask & 1u << d;
+  }
+  job->form = reduced == 0 ? LODE_REDUCE_NONE : reduced & 1u << last ? LODE_REDUCE_INNER : LODE_REDUCE_OUTER;
+  if (job->form == LODE_REDUCE_OUTER)
+    while (first_inner > 0 && !(reduced & 1u << (first_inner - 1))) first_inner--;
+  result_strides(job, stride);
+  for (int pass = KEPT; pass <= KEPT_INNER; pass++) {
+    for (int d = 0; d < shape->ndim; d++) {
+      int own = reduced & 1u << d ? REDUCED : d >= first_inner ? KEPT_INNER : KEPT;
+      if (shape->dim[d] != 1 && own == pass) add_dim(p, job, d, (dim_group)own, stride);
+    }
+  }
+}
+
+/* ---- arguments of a run ------------------------------------------------------------ */
+
+static bool merges(const lode_planner *p, const plan_job *job, int outer, int inner) {
+  int64_t n = p->hi[inner] - p->lo[inner];
+  if (job->group[outer] != job->group[inner]) return false;
+  if (job->out_stride[outer] != job->out_stride[inner] * n) return false;
+  for (int i = 0; i < p->program.naccesses; i++)
+    if (p->access_stride[i][outer] != p->access_stride[i][inner] * n) return false;
+  return true;
+}
+
+/* The dims left after merging, each named by its innermost one; extents in `extent`. `count` is at
+ * most p->ndim. The inner dim of rows stays by itself and is not listed. */
+static int merge_dims(const lode_planner *p, const plan_job *job, int *dim, int64_t *extent) {
+  int count = 0;
+  for (int d = 0; d < p->ndim; d++) {
+    int64_t n = p->hi[d] - p->lo[d];
+    if (d == p->inner || n == 1) continue;
+    if (count > 0 && merges(p, job, dim[count - 1], d)) {
+      extent[count - 1] *= n;
+      dim[count - 1] = d;
+      continue;
+    }
+    dim[count] = d;
+    extent[count++] = n;
+  }
+  return count;
+}
+
+static void add_outer(lode_planner *p, const plan_job *job, int d, int64_t extent) {
+  lode_args *args = &p->args;
+  int at = args->nouter++;
+  args->outer[at] = extent;
+  args->out.stride[at] = job->out_stride[d];
+  for (int i = 0; i < p->program.naccesses; i++) args->access[i].stride[at] = p->access_stride[i][d];
+}
+
+/* Which group the inner axis is taken from. */
+static dim_group inner_group(const plan_job *job) {
+  return job->form == LODE_REDUCE_INNER ? REDUCED : job->form == LODE_REDUCE_OUTER ? KEPT_INNER : KEPT;
+}
+
+static void fill_args(lode_planner *p, const plan_job *job) {
+  lode_args *args = &p->args;
+  int dim[LODE_MAX_DIMS], inner = -1;
+  int64_t extent[LODE_MAX_DIMS];
+  int count = merge_dims(p, job, dim, extent);
+  args->nouter = args->nreduced = 0;
+  args->inner = p->inner < 0 ? 1 : p->extent[p->inner];
+  args->out = (lode_access){.base = job->storage->block, .inner = p->inner < 0 ? 0 : job->out_stride[p->inner]};
+  for (int d = 0; d < p->ndim; d++) args->out.offset += job->out_stride[d] * p->lo[d];
+  for (int i = 0; i < p->program.naccesses; i++)
+    for (int d = 0; d < p->ndim; d++) args->access[i].offset += p->access_stride[i][d] * p->lo[d];
+  if (p->inner < 0 && count > 0 && job->group[dim[count - 1]] == inner_group(job)) {
+    inner = dim[--count];
+    args->inner = extent[count];
+    args->out.inner = job->out_stride[inner];
+    for (int i = 0; i < p->program.naccesses; i++) args->access[i].inner = p->access_stride[i][inner];
+  }
+  for (int i = 0; i < count; i++)
+    if (job->group[dim[i]] != REDUCED) add_outer(p, job, dim[i], extent[i]);
+  for (int i = 0; i < count; i++) {
+    if (job->group[dim[i]] != REDUCED) continue;
+    add_outer(p, job, dim[i], extent[i]);
+    args->nreduced++;
+  }
+}
+
+/* Rows turned out not to be needed if every value has the full width: then all dims are alike. */
+static void drop_rows(lode_planner *p) {
+  int32_t width = (int32_t)p->extent[p->inner];
+  for (int i = 0; i < p->program.nvalues; i++) {
+    const lode_value *value = &p->program.value[i];
+    if (value->kind == LODE_VALUE_GATHER || (value->kind != LODE_VALUE_CONST && value->width != width)) return;
+  }
+  for (int i = 0; i < p->program.nvalues; i++) p->program.value[i].width = 0;
+  for (int i = 0; i < p->program.naccesses; i++) p->access_stride[i][p->inner] = p->args.access[i].inner;
+  p->inner = -1;
+}
+
+static lode_status enqueue(lode_planner *p, const plan_job *job) {
+  lode_context *context = p->context;
+  lode_device *device = job->source->device;
+  lode_stream *stream;
+  LODE_TRY(lode_context_stream(context, device, &stream));
+  for (int i = 0; i < p->program.naccesses; i++) {
+    lode_node *node = p->access_node[i];
+    if (node->storage == NULL) continue;
+    LODE_TRY(lode_compute_touch(context, stream, node->storage, false));
+    LODE_TRY(lode_fault_merge(job->fault, node->fault, &context->error));
+  }
+  LODE_TRY(lode_compute_touch(context, stream, job->storage, true));
+  lode_program *program = &p->program;
+  program->gathers = p->inner >= 0;
+  program->form = (uint8_t)job->form;
+  program->reduction = job->reduction;
+  program->dtype = program->value[program->nvalues - 1].dtype;
+  LODE_TRY(device->api->run(stream, program, &p->args, &context->error));
+  lode_count(device, LODE_COUNT_programs);
+  return LODE_OK;
+}
+
+/* ---- boxes ------------------------------------------------------------------------------ */
+
+/* Runs the box [lo, hi), cut where a concat asks. Recursion: at most once for each nested concat. */
+static run_result run_box(lode_planner *p, plan_job *job, int inner, const int64_t *lo, const int64_t *hi,
+                          lode_status *status) {
+  int64_t from[LODE_MAX_DIMS], to[LODE_MAX_DIMS];
+  memcpy(from, lo, sizeof from);
+  memcpy(to, hi, sizeof to);
+  for (;;) {
+    memcpy(p->lo, from, sizeof from);
+    memcpy(p->hi, to, sizeof to);
+    p->inner = inner;
+    lode_emit_result result = lode_emit(p, job->source, &job->map);
+    if (result == LODE_EMIT_FULL) return RUN_FULL;
+    if (result == LODE_EMIT_OK) {
+      if (p->inner >= 0) drop_rows(p);
+      fill_args(p, job);
+      *status = enqueue(p, job);
+      return *status == LODE_OK ? RUN_OK : RUN_FAILED;
+    }
+    int d = p->split_dim;
+    if (job->group[d] == REDUCED) return RUN_MATERIALIZE;
+    int64_t at = p->split_at, end = to[d];
+    to[d] = at;
+    run_result left = run_box(p, job, inner, from, to, status);
+    if (left != RUN_OK) return left;
+    from[d] = at;
+    to[d] = end;
+  }
+}
+
+static run_result run_space(lode_planner *p, plan_job *job, int inner, lode_status *status) {
+  int64_t lo[LODE_MAX_DIMS] = {0}, hi[LODE_MAX_DIMS] = {0};
+  memcpy(hi, p->extent, sizeof hi);
+  return run_box(p, job, inner, lo, hi, status);
+}
+
+/* ---- relief: a graph that is too much for one program ------------------------------------- */
+
+/* Does a recorded view or concat stand below? Then rows may save work. */
+static bool has_views(lode_node *node, uint64_t epoch) {
+  if (node->storage != NULL || node->mark == epoch) return false;
+  node->mark = epoch;
+  if (node->kind == LODE_NODE_VIEW || node->kind == LODE_NODE_CONCAT) return true;
+  for (int i = 0; i < node->ninputs; i++)
+    if (has_views(node->input[i], epoch)) return true;
+  return false;
+}
+
+/* A walk over the recorded nodes below one, inputs first. With `best` it looks for the fused node whose
+ * place in that order is nearest to `wanted`; `place` counts. */
+typedef struct graph_search {
+  uint64_t epoch;
+  int place, wanted, distance;
+  lode_node *best;
+} graph_search;
+
+static void search_below(lode_node *node, graph_search *search) {
+  for (int i = 0; i < node->ninputs; i++) {
+    lode_node *input = node->input[i];
+    if (input->storage != NULL || input->mark == search->epoch) continue;
+    input->mark = search->epoch;
+    search_below(input, search);
+    search->place++;
+    int distance = abs(search->place - search->wanted);
+    bool fused =
+        input->kind == LODE_NODE_OP || input->kind == LODE_NODE_CAST || input->kind == LODE_NODE_CONCAT;
+    if (!fused || (search->best != NULL && distance >= search->distance)) continue;
+    search->best = input;
+    search->distance = distance;
+  }
+}
+
+/* Computes the node that stands in the middle, so that what is left is about half. */
+static lode_status relieve(lode_node *source) {
+  graph_search all = {.epoch = ++source->context->epoch};
+  search_below(source, &all);
+  graph_search half = {.epoch = ++source->context->epoch, .wanted = all.place / 2};
+  search_below(source, &half);
+  if (half.best == NULL)
+    return lode_fail(&source->context->error, LODE_SYSTEM, "compute: an operation does not fit in one program");
+  return lode_plan_run(half.best);
+}
+
+/* ---- entry ---------------------------------------------------------------------------------- */
+
+static lode_status run_job(plan_job *job) {
+  lode_context *context = job->source->context;
+  lode_planner *p = lode_planner_of(context);
+  if (p == NULL) return LODE_NOMEM;
+  if (lode_shape_count(&job->source->shape) == 0) return LODE_OK;
+  for (;;) {
+    lode_status status = LODE_OK;
+    lay_out(p, job);
+    int last = p->ndim - 1;
+    bool rows = last >= 0 && p->extent[last] <= LODE_ROW_MAX && has_views(job->source, ++context->epoch);
+    run_result result = run_space(p, job, rows ? last : -1, &status);
+    if (result == RUN_FULL && rows) result = run_space(p, job, -1, &status);
+    if (result == RUN_OK || result == RUN_FAILED) return status;
+    LODE_TRY(result == RUN_MATERIALIZE ? lode_plan_run(p->split_node) : relieve(job->source));
+  }
+}
+
+static size_t bytes_of(const lode_node *node) {
+  return (size_t)lode_shape_count(&node->shape) * lode_dtype_size((lode_dtype)node->dtype);
+}
+
+static lode_status run_into_new(lode_node *node, plan_job *job) {
+  const char *who = node->kind == LODE_NODE_OP ? lode_ops[node->op].name : "compute";
+  LODE_TRY(lode_storage_new(node->context, who, node->device, bytes_of(node), &job->storage));
+  job->fault = &node->fault;
+  lode_status status = run_job(job);
+  if (status != LODE_OK) lode_storage_unref(job->storage);
+  else lode_node_settle(node, job->storage);
+  return status;
+}
+
+lode_status lode_plan_run(lode_node *node) {
+  plan_job job = {.source = node};
+  if (node->kind == LODE_NODE_REDUCE) {
+    job.source = node->input[0];
+    job.reduction = node->op;
+    job.mask = node->as.mask;
+  }
+  return run_into_new(node, &job);
+}
+
+lode_status lode_plan_copy(lode_node *node, lode_node *source) {
+  plan_job job = {.source = source};
+  return run_into_new(node, &job);
+}
+
+lode_status lode_plan_into(lode_node *source, lode_storage *storage, lode_fault **fault) {
+  plan_job job = {.source = source, .storage = storage, .fault = fault};
+  return run_job(&job);
+}

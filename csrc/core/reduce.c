@@ -1,0 +1,131 @@
+/* Recording reductions. Their order of combination is in reduce.h. */
+#include "reduce.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "node.h"
+
+/* Script dims as a bit mask; count 0: all. */
+static lode_status reduced_mask(lode_node *input, const char *who, const int64_t *dims, int count,
+                                unsigned *mask) {
+  lode_error *error = &input->context->error;
+  *mask = count == 0 ? (1u << input->shape.ndim) - 1 : 0;
+  for (int i = 0; i < count; i++) {
+    int d;
+    LODE_TRY(lode_dim_resolve(error, who, dims[i], input->shape.ndim, &d));
+    if (*mask & 1u << d) return lode_fail(error, LODE_INVALID, "%s: dim %d is given twice", who, d + 1);
+    *mask |= 1u << d;
+  }
+  return LODE_OK;
+}
+
+static lode_status accumulator(lode_node *input, lode_reduction reduction, lode_dtype *out) {
+  lode_dtype dtype = (lode_dtype)input->dtype;
+  const lode_op_info *info = &lode_reductions[reduction];
+  *out = dtype;
+  if (reduction == LODE_RED_sum || reduction == LODE_RED_prod) {
+    if (lode_dtype_kind(dtype) != LODE_KIND_FLOAT) *out = LODE_I64;
+  } else if (info->rule == LODE_RULE_NUMERIC && dtype == LODE_BOOL) {
+    return lode_fail(&input->context->error, LODE_INVALID,
+                     "%s: dtype bool is not possible here; use all or any", info->name);
+  } else if (info->rule == LODE_RULE_LOGICAL && dtype != LODE_BOOL) {
+    return lode_fail(&input->context->error, LODE_INVALID,
+                     "%s: dtype %s is not possible here; compare first, as in "
+                     "x:not_equal(0)",
+                     info->name, lode_dtype_name(dtype));
+  }
+  return LODE_OK;
+}
+
+/* What a reduction of no elements gives: a sum is 0 (not -0.0), a product 1. */
+static lode_status empty_result(lode_node *input, lode_reduction reduction, lode_dtype dtype,
+                                const lode_shape *shape, lode_node **out) {
+  const char *who = lode_reductions[reduction].name;
+  lode_text text;
+  if (reduction == LODE_RED_min || reduction == LODE_RED_max)
+    return lode_fail(&input->context->error, LODE_INVALID, "%s: no elements to reduce in shape %s", who,
+                     lode_shape_print(&input->shape, &text));
+  bool one = reduction == LODE_RED_prod || reduction == LODE_RED_all;
+  lode_operand number = {.integer_valued = true, .integer = one, .number = one};
+  lode_scalar value;
+  LODE_TRY(lode_scalar_from(&input->context->error, who, &number, dtype, &value));
+  return lode_record_fill(input->context, who, input->device, shape, dtype, value, out);
+}
+
+static lode_status drop_dims(lode_node **node, unsigned mask) {
+  int64_t dims[LODE_MAX_DIMS];
+  int count = 0;
+  for (int d = 0; d < LODE_MAX_DIMS; d++)
+    if (mask & 1u << d) dims[count++] = d + 1;
+  if (count == 0) return LODE_OK;
+  lode_node *squeezed = NULL;
+  lode_status status = lode_record_squeeze(*node, dims, count, &squeezed);
+  lode_node_unref(*node);
+  *node = squeezed;
+  return status;
+}
+
+static lode_status reduce_node(lode_node *input, lode_reduction reduction, unsigned mask, lode_dtype dtype,
+                               lode_node **out) {
+  lode_context *context = input->context;
+  lode_shape shape = input->shape;
+  int64_t reduced = 1;
+  for (int d = 0; d < shape.ndim; d++) {
+    if (!(mask & 1u << d)) continue;
+    reduced *= shape.dim[d];
+    shape.dim[d] = 1;
+  }
+  if (reduced == 0) return empty_result(input, reduction, dtype, &shape, out);
+  lode_node *converted;
+  LODE_TRY(lode_record_cast(input, dtype, &converted));
+  if (mask == 0) { /* also of a 0-d tensor: each element alone */
+    *out = converted;
+    return LODE_OK;
+  }
+  lode_node *node = lode_node_new(context, LODE_NODE_REDUCE, dtype, input->device, &shape);
+  lode_status status = node == NULL ? LODE_NOMEM : lode_node_inputs(node, &converted, 1);
+  lode_node_unref(converted);
+  if (status != LODE_OK) {
+    lode_node_unref(node);
+    return status;
+  }
+  node->op = (uint16_t)reduction;
+  node->as.mask = mask;
+  return lode_node_recorded(node, out);
+}
+
+lode_status lode_record_reduce(lode_node *input, lode_reduction reduction, const int64_t *dims, int count,
+                               bool keepdims, lode_node **out) {
+  unsigned mask;
+  lode_dtype dtype;
+  lode_node *node;
+  LODE_TRY(reduced_mask(input, lode_reductions[reduction].name, dims, count, &mask));
+  LODE_TRY(accumulator(input, reduction, &dtype));
+  LODE_TRY(reduce_node(input, reduction, mask, dtype, &node));
+  if (!keepdims) LODE_TRY(drop_dims(&node, mask));
+  *out = node;
+  return LODE_OK;
+}
+
+lode_status lode_record_mean(lode_node *input, const int64_t *dims, int count, bool keepdims, lode_node **out) {
+  lode_context *context = input->context;
+  unsigned mask;
+  LODE_TRY(reduced_mask(input, "mean", dims, count, &mask));
+  int64_t reduced = 1;
+  for (int d = 0; d < input->shape.ndim; d++)
+    if (mask & 1u << d) reduced *= input->shape.dim[d];
+  lode_dtype dtype = (lode_dtype)input->dtype;
+  if (lode_dtype_kind(dtype) != LODE_KIND_FLOAT) dtype = context->default_dtype;
+  lode_node *converted, *sum;
+  LODE_TRY(lode_record_cast(input, dtype, &converted));
+  lode_status status = lode_record_reduce(converted, LODE_RED_sum, dims, count, keepdims, &sum);
+  lode_node_unref(converted);
+  if (status != LODE_OK) return status;
+  /* 0 / 0 for no elements: NaN, as NumPy has it */
+  lode_operand operand[2] = {{.node = sum},
+                             {.integer_valued = true, .integer = reduced, .number = (double)reduced}};
+  status = lode_record_op(context, LODE_OP_divide, operand, out);
+  lode_node_unref(sum);
+  return status;
+}

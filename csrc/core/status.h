@@ -1,0 +1,56 @@
+/* Outcomes of core and device functions, and where their message goes.
+ *
+ * Core and devices never raise, print or exit: they return a lode_status and
+ * leave one line of text in the caller's lode_error. The binding alone turns
+ * that into a Lua error. Messages start with the public function's name
+ * ("add: shapes ..."); the binding puts "lode: " and the script's line before
+ * them. */
+#ifndef LODE_STATUS_H
+#define LODE_STATUS_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LODE_STATUS_MAP(X)                                                                                     \
+  X(OK, "ok")                                                                                                  \
+  X(INVALID, "invalid argument")       /* the caller's mistake */                                              \
+  X(NOMEM, "out of memory")            /* nothing has changed; free something and call again */                \
+  X(NUMERIC, "numerical failure")      /* a singular or non-positive-definite matrix */                        \
+  X(UNAVAILABLE, "not available here") /* a device or part that this build or machine lacks */                 \
+  X(SYSTEM, "system error")            /* a thread, a driver, a library said no */
+
+typedef enum lode_status {
+#define X(name, text) LODE_##name,
+  LODE_STATUS_MAP(X)
+#undef X
+} lode_status;
+
+const char *lode_status_text(lode_status status);
+
+/* Owned by whoever calls into core (one per Lua state, or on a stack). */
+typedef struct lode_error {
+  char text[512];
+} lode_error;
+
+/* Formats into `error` (which may be NULL) and returns `status`, so that a
+ * check reads: return lode_fail(e, LODE_INVALID, "add: ...", ...); */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+lode_status
+lode_fail(lode_error *error, lode_status status, const char *format, ...);
+
+#define LODE_TRY(call)                                                                                         \
+  do {                                                                                                         \
+    lode_status lode_try_ = (call);                                                                            \
+    if (lode_try_ != LODE_OK) return lode_try_;                                                                \
+  } while (0)
+
+/* One line of text that stays: what a device prints of itself, say. */
+typedef struct lode_text {
+  char text[256];
+} lode_text;
+
+#endif

@@ -1,0 +1,126 @@
+/* See storage.h. */
+#include "storage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+
+static lode_storage *header_new(lode_context *context) {
+  lode_storage *storage = context->unused_storages;
+  if (storage != NULL) context->unused_storages = storage->next;
+  else storage = malloc(sizeof *storage);
+  if (storage != NULL) memset(storage, 0, sizeof *storage);
+  return storage;
+}
+
+static void header_free(lode_context *context, lode_storage *storage) {
+  storage->next = context->unused_storages;
+  context->unused_storages = storage;
+}
+
+/* The message of the device gets the function's name before it. */
+static lode_status name_failure(lode_context *context, lode_status status, const char *who) {
+  char text[sizeof context->error.text];
+  memcpy(text, context->error.text, sizeof text);
+  return lode_fail(&context->error, status, "%s: %.480s", who, text);
+}
+
+lode_status lode_storage_new(lode_context *context, const char *who, lode_device *device, size_t bytes,
+                             lode_storage **out) {
+  lode_storage *storage = header_new(context);
+  if (storage == NULL) return lode_fail(&context->error, LODE_NOMEM, "%s: no host memory for a storage", who);
+  if (bytes == 0) bytes = 1;
+  lode_status status = device->api->alloc(device, bytes, &storage->block, &context->error);
+  if (status == LODE_NOMEM) {
+    lode_context_drain(context);
+    device->api->trim(device);
+    status = device->api->alloc(device, bytes, &storage->block, &context->error);
+    if (status == LODE_OK) lode_count(device, LODE_COUNT_retries);
+  }
+  if (status != LODE_OK) {
+    header_free(context, storage);
+    return name_failure(context, status, who);
+  }
+  storage->refs = 1;
+  storage->context = context;
+  storage->device = device;
+  storage->bytes = bytes;
+  context->held += (int64_t)bytes;
+  context->allocated += (int64_t)bytes;
+  *out = storage;
+  return LODE_OK;
+}
+
+lode_storage *lode_storage_ref(lode_storage *storage) {
+  storage->refs++;
+  return storage;
+}
+
+void lode_storage_unref(lode_storage *storage) {
+  if (storage == NULL || --storage->refs > 0) return;
+  lode_event *after[LODE_MAX_USES + 1];
+  int count = 0;
+  for (int i = 0; i < storage->nuses; i++) after[count++] = storage->use[i];
+  if (storage->write != NULL) after[count++] = storage->write;
+  storage->device->api->free(storage->device, storage->block, storage->bytes, after, count);
+  storage->context->held -= (int64_t)storage->bytes;
+  header_free(storage->context, storage);
+}
+
+bool lode_storage_ready(lode_storage *storage) {
+  if (storage->write == NULL) return true;
+  if (!storage->device->api->event_ready(storage->write)) return false;
+  lode_event_unref(storage->write);
+  storage->write = NULL;
+  return true;
+}
+
+/* Forgets readers that are done. */
+static void sweep_uses(lode_storage *storage) {
+  int kept = 0;
+  for (int i = 0; i < storage->nuses; i++) {
+    if (storage->device->api->event_ready(storage->use[i])) lode_event_unref(storage->use[i]);
+    else storage->use[kept++] = storage->use[i];
+  }
+  storage->nuses = kept;
+}
+
+bool lode_storage_idle(lode_storage *storage) {
+  sweep_uses(storage);
+  return lode_storage_ready(storage) && storage->nuses == 0;
+}
+
+static lode_status event_wait(lode_device *device, lode_event *event, lode_error *error) {
+  bool waited = false;
+  LODE_TRY(device->api->event_wait(event, &waited, error));
+  return LODE_OK;
+}
+
+lode_status lode_storage_wait(lode_storage *storage, lode_error *error) {
+  if (lode_storage_ready(storage)) return LODE_OK;
+  LODE_TRY(event_wait(storage->device, storage->write, error));
+  lode_event_unref(storage->write);
+  storage->write = NULL;
+  return LODE_OK;
+}
+
+lode_status lode_storage_order(lode_storage *storage, lode_stream *stream, lode_error *error) {
+  if (lode_storage_ready(storage)) return LODE_OK;
+  return storage->device->api->stream_wait(stream, storage->write, error);
+}
+
+lode_status lode_storage_used(lode_storage *storage, lode_event *event, bool writes, lode_error *error) {
+  if (writes) {
+    lode_event_unref(storage->write);
+    storage->write = lode_event_ref(event);
+    return LODE_OK;
+  }
+  if (storage->nuses == LODE_MAX_USES) sweep_uses(storage);
+  if (storage->nuses == LODE_MAX_USES) {
+    LODE_TRY(event_wait(storage->device, storage->use[0], error));
+    sweep_uses(storage);
+  }
+  storage->use[storage->nuses++] = lode_event_ref(event);
+  return LODE_OK;
+}

@@ -1,0 +1,128 @@
+/* Values in and out: host memory to tensors, tensors to host memory, waits. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault.h"
+#include "node.h"
+#include "plan.h"
+
+static size_t bytes_of(const lode_node *node) {
+  return (size_t)lode_shape_count(&node->shape) * lode_dtype_size((lode_dtype)node->dtype);
+}
+
+/* ---- in ---------------------------------------------------------------------------- */
+
+static lode_status copy_in(lode_node *node, const void *host) {
+  lode_context *context = node->context;
+  size_t bytes = bytes_of(node);
+  lode_stream *stream;
+  if (bytes == 0) return LODE_OK;
+  LODE_TRY(lode_context_stream(context, node->device, &stream));
+  LODE_TRY(node->device->api->copy_in(stream, node->storage->block, host, bytes, &context->error));
+  lode_count(node->device, LODE_COUNT_uploads);
+  if (stream->is_inline) return LODE_OK;
+  lode_event *event;
+  LODE_TRY(node->device->api->event_record(stream, &event, &context->error));
+  lode_status status = lode_storage_used(node->storage, event, true, &context->error);
+  lode_event_unref(event);
+  return status;
+}
+
+lode_status lode_node_from_host(lode_context *context, const char *who, lode_device *device,
+                                const lode_shape *shape, lode_dtype dtype, const void *host, lode_node **out) {
+  LODE_TRY(lode_shape_check(&context->error, who, shape));
+  lode_node *node = lode_node_new(context, LODE_NODE_LEAF, dtype, device, shape);
+  if (node == NULL) return LODE_NOMEM;
+  lode_storage *storage;
+  lode_status status = lode_storage_new(context, who, device, bytes_of(node), &storage);
+  if (status == LODE_OK) {
+    lode_node_settle(node, storage);
+    status = copy_in(node, host);
+  }
+  if (status != LODE_OK) lode_node_unref(node);
+  else *out = node;
+  return status;
+}
+
+/* May the block be overwritten? Only if no view, expression or pending work can tell. */
+static bool is_private(lode_node *node) {
+  return node->kind == LODE_NODE_LEAF && node->refs == 1 && node->storage->refs == 1 && node->offset == 0 &&
+         lode_node_contiguous(node) && node->storage->bytes == (bytes_of(node) > 0 ? bytes_of(node) : 1) &&
+         lode_storage_idle(node->storage);
+}
+
+lode_status lode_node_upload(lode_node **node, const void *host) {
+  lode_node *before = *node, *after;
+  lode_context_drain(before->context);
+  if (before->storage != NULL && is_private(before)) {
+    LODE_TRY(copy_in(before, host));
+    lode_fault_unref(before->fault); /* the old contents' failures are gone with them */
+    before->fault = NULL;
+    return LODE_OK;
+  }
+  LODE_TRY(lode_node_from_host(before->context, "upload", before->device, &before->shape,
+                               (lode_dtype)before->dtype, host, &after));
+  after->handles = 1;
+  before->handles--;
+  lode_node_unref(before);
+  *node = after;
+  return LODE_OK;
+}
+
+/* ---- out ---------------------------------------------------------------------------- */
+
+lode_status lode_node_sync(lode_node *node) {
+  lode_context *context = node->context;
+  LODE_TRY(lode_compute(context, &node, 1));
+  LODE_TRY(lode_storage_wait(node->storage, &context->error));
+  LODE_TRY(lode_fault_check(node->fault, &context->error));
+  return node->kind == LODE_NODE_FACTOR ? lode_fault_check(node->own_fault, &context->error) : LODE_OK;
+}
+
+static lode_status copy_out(lode_node *node, void *host) {
+  lode_context *context = node->context;
+  size_t size = lode_dtype_size((lode_dtype)node->dtype);
+  lode_stream *stream;
+  if (bytes_of(node) == 0) return LODE_OK;
+  LODE_TRY(lode_context_own_stream(context, node->device, &stream));
+  const char *from = (const char *)node->storage->block + node->offset * (int64_t)size;
+  LODE_TRY(node->device->api->copy_out(stream, host, from, bytes_of(node), &context->error));
+  lode_count(node->device, LODE_COUNT_downloads);
+  return LODE_OK;
+}
+
+lode_status lode_node_read(lode_node *node, void *host) {
+  lode_context *context = node->context;
+  LODE_TRY(lode_compute(context, &node, 1));
+  if (lode_node_contiguous(node)) {
+    LODE_TRY(lode_node_sync(node));
+    return copy_out(node, host);
+  }
+  /* Gathered on the device first, by a cast that changes nothing: one dense copy leaves it. */
+  lode_node *dense =
+      lode_node_new(context, LODE_NODE_CAST, (lode_dtype)node->dtype, node->device, &node->shape);
+  if (dense == NULL) return LODE_NOMEM;
+  lode_status status = lode_node_inputs(dense, &node, 1);
+  if (status == LODE_OK) status = lode_node_sync(dense);
+  if (status == LODE_OK) status = copy_out(dense, host);
+  lode_node_unref(dense);
+  return status;
+}
+
+/* ---- across -------------------------------------------------------------------------- */
+
+lode_status lode_node_to_device(lode_node *node, lode_device *device, lode_node **out) {
+  if (node->device == device) {
+    *out = lode_node_ref(node);
+    return LODE_OK;
+  }
+  size_t bytes = bytes_of(node);
+  void *host = malloc(bytes > 0 ? bytes : 1);
+  if (host == NULL)
+    return lode_fail(&node->context->error, LODE_NOMEM, "to: no host memory for %zu bytes", bytes);
+  lode_status status = lode_node_read(node, host);
+  if (status == LODE_OK)
+    status = lode_node_from_host(node->context, "to", device, &node->shape, (lode_dtype)node->dtype, host, out);
+  free(host);
+  return status;
+}

@@ -1,0 +1,71 @@
+/* The loops that do the CPU device's arithmetic, as one table for each
+ * instruction set: csrc/cpu/isa/ is compiled once for each, and the best one
+ * that the processor has is chosen when the device is opened.
+ *
+ * All loops work on dense or strided arrays in memory and know nothing of
+ * programs. They give the same bits in every instruction set. */
+#ifndef LODE_CPU_ISA_H
+#define LODE_CPU_ISA_H
+
+#include "../core/ops.h"
+
+/* d[i] = f(a[i], b[i], c[i]) for i in [0, n). Bit k of `scalars` says that operand k is one element
+ * that stands for all. d may be the same array as an operand whose elements have the same size. */
+typedef void lode_loop(void *d, const void *a, const void *b, const void *c, int64_t n, unsigned scalars);
+
+/* d(i, j) = s(i, j) for i in [0, rows), j in [0, columns): element (i, j) of x lies at x + i * xrow
+ * + j * xcolumn elements. The arrays do not overlap. */
+typedef void lode_move(void *d, int64_t drow, int64_t dcolumn, const void *s, int64_t srow, int64_t scolumn,
+                       int64_t rows, int64_t columns);
+
+/* out[r] = the reduction of in[r * width .. + width), in reduce.h's order; width <= one chunk. Reads
+ * nothing outside in[0, rows * width). */
+typedef void lode_reduce_rows(void *out, const void *in, int64_t rows, int64_t width);
+
+/* lanes[i mod 16] = lanes[i mod 16] o in[i] for i in [0, n). */
+typedef void lode_reduce_lanes(void *lanes, const void *in, int64_t n);
+
+/* What a reduction needs, for one dtype. */
+typedef struct lode_reducer {
+  lode_reduce_rows *rows;
+  lode_reduce_lanes *lanes;
+  lode_loop *combine; /* d[i] = a[i] o b[i] */
+  lode_scalar identity;
+} lode_reducer;
+
+typedef struct lode_isa {
+  const char *name;
+  /* By operation and element type of the operands (of the last one for `where`, of the result for
+   * counters). NULL where the operation's rule excludes the type. */
+  lode_loop *op[LODE_NOPS][LODE_NDTYPES];
+  lode_loop *cast[LODE_NDTYPES][LODE_NDTYPES]; /* [from][to] */
+  lode_reducer reduce[LODE_NREDUCTIONS][LODE_NDTYPES];
+  lode_move *move[9]; /* by element size: 1, 4, 8 */
+  /* d[i * columns + j] = start + i * row + j * column, wrapping. */
+  void (*iota)(int64_t *d, int64_t start, int64_t row, int64_t column, int64_t rows, int64_t columns);
+} lode_isa;
+
+/* The instruction set in use. */
+const lode_isa *lode_isa_current(void);
+
+/* For each variant, three files fill their part of the table. */
+#define LODE_ISA_DECLARE(isa)                                                                                  \
+  void lode_isa_loops_##isa(lode_isa *table);                                                                  \
+  void lode_isa_reduce_##isa(lode_isa *table);                                                                 \
+  void lode_isa_move_##isa(lode_isa *table);
+LODE_ISA_DECLARE(baseline)
+LODE_ISA_DECLARE(avx2)
+LODE_ISA_DECLARE(avx512)
+
+#define LODE_ISA_PASTE_(name, isa) name##_##isa
+#define LODE_ISA_PASTE(name, isa)  LODE_ISA_PASTE_(name, isa)
+#define LODE_ISA_NAME(name)        LODE_ISA_PASTE(name, LODE_ISA)
+
+/* The next loop carries nothing from one turn to the next, though its pointers may be equal. */
+#if defined(__clang__)
+#define LODE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define LODE_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+#endif

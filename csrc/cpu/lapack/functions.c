@@ -1,0 +1,102 @@
+/* The functions of ../lapack.h for f32 and f64; part.c says how row-major
+ * matrices are handled. */
+#include "functions.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+#include <string.h>
+
+/* Solves X^T op(A) = B^T or op(A) x = b with the triangle `uplo` of column-major a. `transposed` is for
+ * one right-hand side, where the solve is from the left. */
+#define TRIANGULAR(S, T)                                                                                       \
+  static void triangular_##S(int32_t n, int32_t k, const T *a, enum CBLAS_UPLO uplo, bool transposed,          \
+                             enum CBLAS_DIAG diagonal, T *x) {                                                 \
+    if (k == 1)                                                                                                \
+      cblas_##S##trsv(CblasColMajor, uplo, transposed ? CblasTrans : CblasNoTrans, diagonal, n, a, n, x, 1);   \
+    else                                                                                                       \
+      cblas_##S##trsm(CblasColMajor, CblasRight, uplo, transposed ? CblasNoTrans : CblasTrans, diagonal, k, n, \
+                      1, a, n, x, k);                                                                          \
+  }
+
+/* Exchanges rows of x in the opposite of the order in which the factorization did. */
+#define EXCHANGE(S, T)                                                                                         \
+  static void exchange_back_##S(int32_t n, int32_t k, const int32_t *pivots, T *x) {                           \
+    for (int32_t i = n - 1; i >= 0; i--) {                                                                     \
+      int32_t j = pivots[i] - 1;                                                                               \
+      if (j != i) cblas_##S##swap(k, x + (int64_t)i * k, 1, x + (int64_t)j * k, 1);                            \
+    }                                                                                                          \
+  }
+
+#define SOLVE(S, T)                                                                                            \
+  /* A^T = P L U: U^T L^T P^T x = b. */                                                                        \
+  static void solve_general_##S(int32_t n, int32_t k, const void *packed, const int32_t *pivots, void *x) {    \
+    triangular_##S(n, k, packed, CblasUpper, true, CblasNonUnit, x);                                           \
+    triangular_##S(n, k, packed, CblasLower, true, CblasUnit, x);                                              \
+    exchange_back_##S(n, k, pivots, x);                                                                        \
+  }                                                                                                            \
+  /* A = U^T U. */                                                                                             \
+  static void solve_spd_##S(int32_t n, int32_t k, const void *packed, const int32_t *pivots, void *x) {        \
+    (void)pivots;                                                                                              \
+    triangular_##S(n, k, packed, CblasUpper, true, CblasNonUnit, x);                                           \
+    triangular_##S(n, k, packed, CblasUpper, false, CblasNonUnit, x);                                          \
+  }                                                                                                            \
+  /* Row-major upper is column-major lower, and the other way round. */                                        \
+  static void solve_upper_##S(int32_t n, int32_t k, const void *packed, const int32_t *pivots, void *x) {      \
+    (void)pivots;                                                                                              \
+    triangular_##S(n, k, packed, CblasLower, true, CblasNonUnit, x);                                           \
+  }                                                                                                            \
+  static void solve_lower_##S(int32_t n, int32_t k, const void *packed, const int32_t *pivots, void *x) {      \
+    (void)pivots;                                                                                              \
+    triangular_##S(n, k, packed, CblasUpper, true, CblasNonUnit, x);                                           \
+  }
+
+#define FACTOR(S, T)                                                                                           \
+  static int32_t getrf_##S(int32_t n, void *a, int32_t *pivots) {                                              \
+    return LAPACKE_##S##getrf_work(LAPACK_COL_MAJOR, n, n, a, n, pivots);                                      \
+  }                                                                                                            \
+  static int32_t potrf_##S(int32_t n, void *a) {                                                               \
+    return LAPACKE_##S##potrf_work(LAPACK_COL_MAJOR, 'U', n, a, n);                                            \
+  }
+
+/* One row or one column of results is a matrix times a vector, which gemm of older OpenBLAS does
+ * at a fraction of the speed. c is cleared first, so that no version reads what was there. */
+#define GEMM(S, T)                                                                                             \
+  static void times_vector_##S(int32_t rows, int32_t columns, lode_blas_operand a, const T *x, int32_t step,   \
+                               T *y) {                                                                         \
+    memset(y, 0, (size_t)rows * sizeof(T));                                                                    \
+    if (a.transposed)                                                                                          \
+      cblas_##S##gemv(CblasColMajor, CblasNoTrans, rows, columns, 1, a.base, a.ld, x, step, 1, y, 1);          \
+    else                                                                                                       \
+      cblas_##S##gemv(CblasColMajor, CblasTrans, columns, rows, 1, a.base, a.ld, x, step, 1, y, 1);            \
+  }                                                                                                            \
+  static void gemm_##S(int32_t m, int32_t n, int32_t k, lode_blas_operand a, lode_blas_operand b, void *c) {   \
+    if (n == 1) {                                                                                              \
+      times_vector_##S(m, k, a, b.base, b.transposed ? 1 : b.ld, c);                                           \
+    } else if (m == 1) {                                                                                       \
+      lode_blas_operand turned = {b.base, b.ld, !b.transposed};                                                \
+      times_vector_##S(n, k, turned, a.base, a.transposed ? a.ld : 1, c);                                      \
+    } else {                                                                                                   \
+      cblas_##S##gemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans,                                 \
+                      b.transposed ? CblasTrans : CblasNoTrans, m, n, k, 1, a.base, a.ld, b.base, b.ld, 0, c,  \
+                      n);                                                                                      \
+    }                                                                                                          \
+  }
+
+#define FILL(S, T, name)                                                                                       \
+  TRIANGULAR(S, T)                                                                                             \
+  EXCHANGE(S, T)                                                                                               \
+  SOLVE(S, T)                                                                                                  \
+  FACTOR(S, T)                                                                                                 \
+  GEMM(S, T)                                                                                                   \
+  void lode_lapack_fill_##name(lode_lapack_functions *functions) {                                             \
+    functions->gemm = gemm_##S;                                                                                \
+    functions->getrf = getrf_##S;                                                                              \
+    functions->potrf = potrf_##S;                                                                              \
+    functions->solve[LODE_METHOD_GENERAL] = solve_general_##S;                                                 \
+    functions->solve[LODE_METHOD_SPD] = solve_spd_##S;                                                         \
+    functions->solve[LODE_METHOD_UPPER] = solve_upper_##S;                                                     \
+    functions->solve[LODE_METHOD_LOWER] = solve_lower_##S;                                                     \
+  }
+
+FILL(s, float, f32)
+FILL(d, double, f64)

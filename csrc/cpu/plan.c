@@ -1,0 +1,278 @@
+/* Making the plan of tile.h: what each value of a program is, where it lies, and
+ * how the iteration space is cut. This runs once for each pass, also for passes
+ * over a few elements, so it does no more than it must. Evaluating is in tile.c. */
+#include <string.h>
+
+#include "tile.h"
+
+enum {
+  L1_BYTES = 24 << 10,    /* of 32 or more: tables, code and stack want their share */
+  MOST_ELEMENTS = 1024,   /* beyond, dispatch is no longer a cost and L1 is */
+  LEAST_ELEMENTS = 128,
+  WHOLE_ROWS = 512,       /* inner extents up to this are not cut */
+  WHOLE_SEQUENCES = 1024, /* the same for reductions along the inner axis: one chunk of reduce.h */
+  BLOCK_COLUMNS = 64
+};
+
+bool lode_access_dense(const lode_access *access, const lode_args *args, int ndims, int64_t width) {
+  if (width > 1 && access->inner != 1) return false;
+  for (int d = ndims - 1; d >= 0; d--) {
+    if (args->outer[d] > 1 && access->stride[d] != width) return false;
+    width *= args->outer[d];
+  }
+  return true;
+}
+
+/* ---- what values are ---------------------------------------------------- */
+
+static int64_t width_of(const lode_plan *plan, int v) {
+  int32_t width = plan->program->value[v].width;
+  return width != 0 ? width : plan->args->inner;
+}
+
+static bool varies_by_row(const lode_access *access, const lode_args *args) {
+  for (int d = 0; d < args->nouter; d++)
+    if (access->stride[d] != 0 && args->outer[d] > 1) return true;
+  return false;
+}
+
+static void classify_access(lode_plan *plan, int v) {
+  const lode_value *value = &plan->program->value[v];
+  const lode_access *access = &plan->args->access[value->index];
+  lode_step *step = &plan->step[v];
+  int64_t width = width_of(plan, v);
+  bool by_column = width > 1 && access->inner != 0, by_row = varies_by_row(access, plan->args);
+  bool memory = value->kind == LODE_VALUE_ACCESS;
+  step->extent = by_column ? LODE_EXTENT_FULL : by_row ? LODE_EXTENT_ROW : LODE_EXTENT_SCALAR;
+  if (step->extent == LODE_EXTENT_SCALAR) {
+    plan->scalar[v].i64 = access->offset;
+    step->scalar = memory ? (const void *)(access->base + access->offset * step->size) : &plan->scalar[v];
+    return;
+  }
+  if (by_column && plan->cut == LODE_CUT_SINGLE)
+    step->in_place = memory && access->inner == 1;
+  else
+    step->in_place = memory && !(by_column && plan->cut == LODE_CUT_BLOCK) &&
+                     lode_access_dense(access, plan->args, plan->args->nouter, by_column ? width : 1);
+  step->periodic = by_column && !by_row && !step->in_place && v != plan->program->nvalues - 1;
+  if (!step->in_place || plan->cut == LODE_CUT_SINGLE) plan->odometer = true;
+}
+
+/* The element type by which the loops of an operation are found: see isa.h. */
+static lode_dtype loop_dtype(const lode_program *program, const lode_value *value) {
+  lode_rule rule = lode_ops[value->op].rule;
+  return (lode_dtype)(rule == LODE_RULE_COMPARE ? program->value[value->a[0]].dtype : value->dtype);
+}
+
+static void classify_operation(lode_plan *plan, int v) {
+  const lode_value *value = &plan->program->value[v];
+  lode_step *step = &plan->step[v];
+  bool cast = value->kind == LODE_VALUE_CAST;
+  int arity = cast ? 1 : lode_ops[value->op].arity;
+  const void *operand[3] = {NULL, NULL, NULL};
+  step->loop = cast ? plan->isa->cast[plan->program->value[value->a[0]].dtype][value->dtype]
+                    : plan->isa->op[value->op][loop_dtype(plan->program, value)];
+  for (int k = 0; k < arity; k++) {
+    const lode_step *from = &plan->step[value->a[k]];
+    operand[k] = from->scalar;
+    if (from->extent > step->extent) step->extent = from->extent;
+    if (from->extent == LODE_EXTENT_SCALAR) step->scalars |= (uint8_t)(1 << k);
+  }
+  if (step->extent != LODE_EXTENT_SCALAR) return;
+  step->loop(&plan->scalar[v], operand[0], operand[1], operand[2], 1, 0);
+  step->scalar = &plan->scalar[v];
+}
+
+static void classify_gather(lode_plan *plan, int v) {
+  const lode_value *value = &plan->program->value[v];
+  lode_step *step = &plan->step[v];
+  int64_t width = width_of(plan, v), longest = width / 2;
+  step->extent = width > 1 ? LODE_EXTENT_FULL : LODE_EXTENT_ROW;
+  for (int s = value->first; s < value->first + value->count; s++) {
+    const lode_segment *segment = &plan->program->segment[s];
+    if (segment->step != 1 || plan->step[segment->source].extent != LODE_EXTENT_FULL ||
+        width_of(plan, segment->source) != width || segment->hi - segment->lo < longest)
+      continue;
+    longest = segment->hi - segment->lo;
+    step->base = (int16_t)s;
+  }
+}
+
+/* Nanoseconds for one element, where it is far from what a vector instruction takes. */
+static const float slow_operations[LODE_NOPS] = {
+    [LODE_OP_sqrt] = 0.3f,         [LODE_OP_exp] = 4,       [LODE_OP_log] = 4,   [LODE_OP_sin] = 6,
+    [LODE_OP_cos] = 6,             [LODE_OP_tanh] = 15,     [LODE_OP_pow] = 15,  [LODE_OP_divide] = 0.3f,
+    [LODE_OP_floor_divide] = 1.5f, [LODE_OP_remainder] = 5, [LODE_OP_rand] = 4,  [LODE_OP_randn] = 8,
+};
+
+static double cost_of(const lode_value *value, const lode_step *step) {
+  if (step->extent != LODE_EXTENT_FULL) return 0.005;
+  double each = 0.015 * step->size;
+  if (value->kind == LODE_VALUE_OP && slow_operations[value->op] > 0) each = slow_operations[value->op];
+  if (step->in_place) each = 0.03 * step->size; /* reading memory */
+  if (value->kind == LODE_VALUE_ACCESS && !step->in_place) each = 0.1 * step->size;
+  return each;
+}
+
+static void classify(lode_plan *plan, int v) {
+  static void (*const by_kind[])(lode_plan *, int) = {
+      [LODE_VALUE_ACCESS] = classify_access, [LODE_VALUE_IOTA] = classify_access,
+      [LODE_VALUE_OP] = classify_operation,  [LODE_VALUE_CAST] = classify_operation,
+      [LODE_VALUE_GATHER] = classify_gather,
+  };
+  const lode_value *value = &plan->program->value[v];
+  lode_step *step = &plan->step[v];
+  *step = (lode_step){.slot = -1, .spread = {-1, -1, -1}, .base = -1};
+  step->size = (uint8_t)lode_dtype_size((lode_dtype)value->dtype);
+  if (step->size > plan->element) plan->element = step->size;
+  if (value->kind == LODE_VALUE_CONST)
+    step->scalar = &plan->args->consts[value->index];
+  else
+    by_kind[value->kind](plan, v);
+  if (step->extent == LODE_EXTENT_FULL) {
+    step->width = value->width != 0 ? value->width : plan->program->gathers ? (int32_t)plan->args->inner : 0;
+    if (step->width > plan->widest) plan->widest = step->width;
+  }
+  plan->cost += cost_of(value, step);
+}
+
+/* ---- where values lie --------------------------------------------------- */
+
+typedef struct slots {
+  int16_t free[LODE_MAX_VALUES * 4];
+  int nfree;
+  int16_t last_use[LODE_MAX_VALUES];
+} slots;
+
+static int16_t take(lode_plan *plan, slots *s) {
+  return s->nfree > 0 ? s->free[--s->nfree] : (int16_t)plan->nslots++;
+}
+
+static void find_last_uses(const lode_program *program, slots *s) {
+  for (int v = 0; v < program->nvalues; v++) {
+    const lode_value *value = &program->value[v];
+    s->last_use[v] = (int16_t)v;
+    int arity = value->kind == LODE_VALUE_CAST ? 1 : value->kind == LODE_VALUE_OP ? lode_ops[value->op].arity : 0;
+    for (int k = 0; k < arity; k++) s->last_use[value->a[k]] = (int16_t)v;
+    if (value->kind != LODE_VALUE_GATHER) continue;
+    for (int g = value->first; g < value->first + value->count; g++)
+      s->last_use[program->segment[g].source] = (int16_t)v;
+  }
+  s->last_use[program->nvalues - 1] = INT16_MAX;
+}
+
+/* Frees the slot of value `u`, if `v` was the last to use it. */
+static void retire(lode_plan *plan, slots *s, int u, int v) {
+  lode_step *step = &plan->step[u];
+  if (s->last_use[u] != v || step->slot < 0 || step->periodic) return;
+  s->free[s->nfree++] = step->slot;
+  s->last_use[u] = -1; /* an operand may be named twice */
+}
+
+/* The slot of an operand that ends here and has the result's shape; -1 if there is none. */
+static int16_t inherit(lode_plan *plan, slots *s, int v, int arity) {
+  const lode_value *value = &plan->program->value[v];
+  for (int k = 0; k < arity; k++) {
+    const lode_step *from = &plan->step[value->a[k]], *step = &plan->step[v];
+    if (s->last_use[value->a[k]] != v || from->slot < 0 || from->periodic || from->size != step->size ||
+        from->extent != step->extent || from->width != step->width)
+      continue;
+    s->last_use[value->a[k]] = -1;
+    return from->slot;
+  }
+  return -1;
+}
+
+static void place_operation(lode_plan *plan, slots *s, int v, bool stored) {
+  const lode_value *value = &plan->program->value[v];
+  lode_step *step = &plan->step[v];
+  int arity = value->kind == LODE_VALUE_CAST ? 1 : lode_ops[value->op].arity;
+  if (step->extent == LODE_EXTENT_FULL && plan->cut != LODE_CUT_SINGLE)
+    for (int k = 0; k < arity; k++)
+      if (plan->step[value->a[k]].extent == LODE_EXTENT_ROW) step->spread[k] = take(plan, s);
+  if (!stored) step->slot = inherit(plan, s, v, arity);
+  if (!stored && step->slot < 0) step->slot = take(plan, s);
+  for (int k = 0; k < arity; k++) {
+    retire(plan, s, value->a[k], v);
+    if (step->spread[k] >= 0) s->free[s->nfree++] = step->spread[k];
+  }
+}
+
+static void place(lode_plan *plan, slots *s, int v) {
+  const lode_value *value = &plan->program->value[v];
+  lode_step *step = &plan->step[v];
+  bool last = v == plan->program->nvalues - 1;
+  bool stored = last && plan->direct && plan->result_slot < 0; /* made at its place, in no slot */
+  if (step->extent == LODE_EXTENT_SCALAR || step->in_place) return;
+  if (value->kind == LODE_VALUE_OP || value->kind == LODE_VALUE_CAST) {
+    place_operation(plan, s, v, stored);
+    return;
+  }
+  if (!stored) step->slot = take(plan, s);
+  if (value->kind != LODE_VALUE_GATHER) return;
+  for (int g = value->first; g < value->first + value->count; g++)
+    retire(plan, s, plan->program->segment[g].source, v);
+}
+
+/* ---- how the space is cut ----------------------------------------------- */
+
+/* Whether an input is read along the last outer dim with stride 1 and along rows with another. */
+static bool transposed(const lode_program *program, const lode_args *args) {
+  if (args->nouter == 0) return false;
+  int last = args->nouter - 1;
+  if (args->outer[last] < 8) return false;
+  for (int v = 0; v < program->nvalues; v++) {
+    if (program->value[v].kind != LODE_VALUE_ACCESS) continue;
+    const lode_access *access = &args->access[program->value[v].index];
+    if (access->inner > 1 && access->stride[last] == 1) return true;
+  }
+  return args->out.inner > 1 && last < args->nouter - args->nreduced && args->out.stride[last] == 1;
+}
+
+static lode_cut choose_cut(const lode_program *program, const lode_args *args) {
+  bool along = program->form == LODE_REDUCE_INNER;
+  if (program->gathers) return LODE_CUT_ROWS;
+  if (!along && args->inner > BLOCK_COLUMNS && transposed(program, args)) return LODE_CUT_BLOCK;
+  return args->inner <= (along ? WHOLE_SEQUENCES : WHOLE_ROWS) ? LODE_CUT_ROWS : LODE_CUT_SINGLE;
+}
+
+void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_args *args, bool direct) {
+  plan->program = program;
+  plan->args = args;
+  plan->isa = lode_isa_current();
+  plan->cut = choose_cut(program, args);
+  plan->direct = direct && plan->cut != LODE_CUT_BLOCK;
+  plan->odometer = false;
+  plan->result_slot = -1;
+  plan->nslots = plan->widest = plan->element = 0;
+  plan->cost = 0;
+  plan->nrows = 1;
+  for (int d = 0; d < args->nouter; d++) plan->nrows *= args->outer[d];
+
+  slots s;
+  s.nfree = 0;
+  find_last_uses(program, &s);
+  for (int v = 0; v < program->nvalues; v++) classify(plan, v);
+  lode_extent extent = (lode_extent)plan->step[program->nvalues - 1].extent;
+  if (extent == LODE_EXTENT_SCALAR || (extent == LODE_EXTENT_ROW && args->inner > 1))
+    plan->result_slot = (int16_t)plan->nslots++;
+  for (int v = 0; v < program->nvalues; v++) place(plan, &s, v);
+}
+
+int64_t lode_plan_elements(const lode_plan *plan) {
+  int inputs = 0;
+  for (int v = 0; v < plan->program->nvalues; v++) inputs += plan->step[v].in_place;
+  int64_t elements = L1_BYTES / ((plan->nslots + inputs + 1) * plan->element);
+  if (elements > MOST_ELEMENTS) elements = MOST_ELEMENTS;
+  return elements < LEAST_ELEMENTS ? LEAST_ELEMENTS : elements / 16 * 16;
+}
+
+size_t lode_plan_size(lode_plan *plan, int64_t rows, int64_t columns) {
+  plan->rows = rows;
+  plan->columns = columns;
+  int64_t width = plan->widest > columns ? plan->widest : columns;
+  size_t bytes = (size_t)(rows * width * plan->element);
+  /* One cache line more, so that slots do not all begin in the same set. */
+  plan->slot_bytes = (bytes + 63) / 64 * 64 + 64;
+  return plan->slot_bytes * (size_t)plan->nslots;
+}

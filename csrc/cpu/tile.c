@@ -1,0 +1,206 @@
+/* See tile.h: evaluating a tile with a plan. */
+#include "tile.h"
+
+#include <string.h>
+
+/* ---- rows in odometer order --------------------------------------------- */
+
+static void index_of(const lode_args *args, int ndims, int64_t row, int64_t index[LODE_MAX_DIMS]) {
+  for (int d = ndims - 1; d > 0; d--) {
+    int64_t next = row / args->outer[d];
+    index[d] = row - next * args->outer[d];
+    row = next;
+  }
+  if (ndims > 0) index[0] = row;
+}
+
+static int64_t offset_of(const lode_access *access, int ndims, const int64_t index[LODE_MAX_DIMS]) {
+  int64_t offset = access->offset;
+  for (int d = 0; d < ndims; d++) offset += access->stride[d] * index[d];
+  return offset;
+}
+
+char *lode_tile_address(const lode_plan *plan, const lode_access *access, int ndims, int64_t row,
+                        int64_t column, size_t size) {
+  int64_t index[LODE_MAX_DIMS];
+  index_of(plan->args, ndims, row, index);
+  return access->base + (offset_of(access, ndims, index) + access->inner * column) * (int64_t)size;
+}
+
+/* Rows that share all outer indices but the last: to an access, they are one stride apart. Takes up
+ * to `rows` of them from `index`, which it moves on. */
+static int64_t run_of_rows(const lode_args *args, int ndims, int64_t rows, int64_t index[LODE_MAX_DIMS]) {
+  if (ndims == 0) return rows;
+  int64_t left = args->outer[ndims - 1] - index[ndims - 1];
+  if (rows < left) {
+    index[ndims - 1] += rows;
+    return rows;
+  }
+  index[ndims - 1] = 0;
+  for (int d = ndims - 2; d >= 0 && ++index[d] == args->outer[d]; d--)
+    if (d > 0) index[d] = 0;
+  return left;
+}
+
+/* ---- the kinds of values ------------------------------------------------ */
+
+static int64_t width_of(const lode_step *step, const lode_tile *tile) {
+  return step->extent != LODE_EXTENT_FULL ? 1 : step->width != 0 ? step->width : tile->columns;
+}
+
+/* Fills dense rows of `width` at `to` from memory, or with their numbers. */
+static void load(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, char *to) {
+  const lode_value *value = &plan->program->value[v];
+  const lode_access *access = &plan->args->access[value->index];
+  const lode_step *step = &plan->step[v];
+  int ndims = plan->args->nouter;
+  int64_t index[LODE_MAX_DIMS], width = width_of(step, tile), stride = ndims > 0 ? access->stride[ndims - 1] : 0;
+  int64_t column = step->extent == LODE_EXTENT_FULL ? access->inner * tile->column : 0;
+  memcpy(index, state->index, sizeof index);
+  for (int64_t done = 0; done < tile->rows;) {
+    int64_t offset = offset_of(access, ndims, index) + column;
+    int64_t rows = run_of_rows(plan->args, ndims, tile->rows - done, index);
+    char *place = to + done * width * step->size;
+    if (value->kind == LODE_VALUE_IOTA)
+      plan->isa->iota((int64_t *)(void *)place, offset, stride, access->inner, rows, width);
+    else
+      plan->isa->move[step->size](place, width, 1, access->base + offset * step->size, stride, access->inner, rows,
+                                  width);
+    done += rows;
+  }
+}
+
+static const char *locate(const lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile) {
+  const lode_access *access = &plan->args->access[plan->program->value[v].index];
+  const lode_step *step = &plan->step[v];
+  int64_t offset;
+  if (step->extent == LODE_EXTENT_FULL && plan->cut == LODE_CUT_SINGLE)
+    offset = offset_of(access, plan->args->nouter, state->index) + tile->column;
+  else
+    offset = access->offset + tile->row * width_of(step, tile);
+  return access->base + offset * step->size;
+}
+
+static void compute(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, char *to) {
+  const lode_value *value = &plan->program->value[v];
+  const lode_step *step = &plan->step[v];
+  const char *operand[3] = {NULL, NULL, NULL};
+  int arity = value->kind == LODE_VALUE_CAST ? 1 : lode_ops[value->op].arity;
+  int64_t width = width_of(step, tile);
+  unsigned scalars = step->scalars;
+  for (int k = 0; k < arity; k++) {
+    const lode_step *from = &plan->step[value->a[k]];
+    operand[k] = state->at[value->a[k]];
+    if (from->extent != LODE_EXTENT_ROW || step->extent != LODE_EXTENT_FULL) continue;
+    if (tile->rows == 1) {
+      scalars |= 1u << k;
+    } else {
+      char *spread = state->workspace + (size_t)step->spread[k] * plan->slot_bytes;
+      plan->isa->move[from->size](spread, width, 1, operand[k], 1, 0, tile->rows, width);
+      operand[k] = spread;
+    }
+  }
+  step->loop(to, operand[0], operand[1], operand[2], tile->rows * width, scalars);
+}
+
+/* One segment that is as wide as the row but for a shift is copied for all rows at once, which puts
+ * wrong elements where other segments belong; those are copied over them. */
+static void gather(const lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, char *to) {
+  const lode_value *value = &plan->program->value[v];
+  const lode_step *step = &plan->step[v];
+  lode_move *move = plan->isa->move[step->size];
+  int64_t width = width_of(step, tile), rows = tile->rows, size = step->size;
+  if (step->base >= 0) {
+    const lode_segment *s = &plan->program->segment[step->base];
+    memcpy(to + s->lo * size, state->at[s->source] + s->start * size,
+           (size_t)(((rows - 1) * width + s->hi - s->lo) * size));
+  }
+  for (int g = value->first; g < value->first + value->count; g++) {
+    if (g == step->base) continue;
+    const lode_segment *s = &plan->program->segment[g];
+    const lode_step *from = &plan->step[s->source];
+    int64_t row = from->extent == LODE_EXTENT_SCALAR ? 0 : width_of(from, tile);
+    int64_t column = from->extent == LODE_EXTENT_FULL ? 1 : 0;
+    move(to + s->lo * size, width, 1, state->at[s->source] + s->start * column * size, row, s->step * column, rows,
+         s->hi - s->lo);
+  }
+}
+
+/* ---- tiles -------------------------------------------------------------- */
+
+void lode_tile_start(lode_tile_state *state, const lode_plan *plan, char *workspace) {
+  state->workspace = workspace;
+  state->kept = (lode_tile){0, 0, 0, 0};
+  for (int v = 0; v < plan->program->nvalues; v++) {
+    const lode_step *step = &plan->step[v];
+    if (step->extent == LODE_EXTENT_SCALAR)
+      state->at[v] = step->scalar;
+    else if (step->slot >= 0)
+      state->at[v] = workspace + (size_t)step->slot * plan->slot_bytes;
+    else
+      state->at[v] = NULL;
+  }
+}
+
+/* Whether the periodic values in their slots serve this tile too. */
+static bool keeps(lode_tile_state *state, const lode_tile *tile) {
+  if (tile->rows <= state->kept.rows && tile->column == state->kept.column &&
+      tile->columns == state->kept.columns)
+    return true;
+  state->kept = *tile;
+  return false;
+}
+
+static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, bool kept,
+                     char *to) {
+  const lode_step *step = &plan->step[v];
+  if (step->extent == LODE_EXTENT_SCALAR) return;
+  if (step->in_place) {
+    state->at[v] = locate(state, plan, v, tile);
+    return;
+  }
+  char *place = step->slot >= 0 ? state->workspace + (size_t)step->slot * plan->slot_bytes : to;
+  state->at[v] = place;
+  switch ((lode_value_kind)plan->program->value[v].kind) {
+  case LODE_VALUE_ACCESS:
+  case LODE_VALUE_IOTA:
+    if (!(step->periodic && kept)) load(state, plan, v, tile, place);
+    break;
+  case LODE_VALUE_GATHER: gather(state, plan, v, tile, place); break;
+  case LODE_VALUE_OP:
+  case LODE_VALUE_CAST: compute(state, plan, v, tile, place); break;
+  case LODE_VALUE_CONST: break;
+  }
+}
+
+const void *lode_tile_evaluate(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile, void *to) {
+  int last = plan->program->nvalues - 1;
+  const lode_step *step = &plan->step[last];
+  if (plan->odometer) index_of(plan->args, plan->args->nouter, tile->row, state->index);
+  bool kept = keeps(state, tile);
+  for (int v = 0; v <= last; v++) evaluate(state, plan, v, tile, kept, to);
+  if (plan->result_slot >= 0) {
+    char *place = plan->direct ? to : state->workspace + (size_t)plan->result_slot * plan->slot_bytes;
+    plan->isa->move[step->size](place, tile->columns, 1, state->at[last], step->extent == LODE_EXTENT_ROW, 0,
+                                tile->rows, tile->columns);
+    return place;
+  }
+  if (plan->direct && step->in_place)
+    return memcpy(to, state->at[last], (size_t)(tile->rows * tile->columns) * step->size);
+  return state->at[last];
+}
+
+void lode_tile_store(const lode_plan *plan, const lode_access *access, int ndims, const lode_tile *tile,
+                     const void *dense) {
+  size_t size = lode_dtype_size((lode_dtype)plan->program->dtype);
+  const char *from = dense;
+  int64_t index[LODE_MAX_DIMS], stride = ndims > 0 ? access->stride[ndims - 1] : 0;
+  index_of(plan->args, ndims, tile->row, index);
+  for (int64_t done = 0; done < tile->rows;) {
+    int64_t offset = offset_of(access, ndims, index) + access->inner * tile->column;
+    int64_t rows = run_of_rows(plan->args, ndims, tile->rows - done, index);
+    plan->isa->move[size](access->base + offset * (int64_t)size, stride, access->inner, from + done * tile->columns * (int64_t)size,
+                          tile->columns, 1, rows, tile->columns);
+    done += rows;
+  }
+}

@@ -1,0 +1,102 @@
+/* Evaluating a program tile by tile.
+ *
+ * A tile is a range of rows (outer indices, counted in odometer order) times a
+ * range of columns of the inner axis, small enough for all its intermediate
+ * values to stay in L1. A plan says, for one program and its arguments, where
+ * each value of a tile is found and which loop makes it. Evaluating a tile gives
+ * its result as dense rows; what becomes of those is evaluator.c's matter.
+ *
+ * A value is one of
+ *   SCALAR  the same everywhere: made once, with the plan
+ *   ROW     one element a row
+ *   FULL    a dense row of more than one element a row
+ * and lies in memory (an input that is dense, read where it is), in a slot of the
+ * workspace, or, for the result of a direct plan, where it is to be stored. */
+#ifndef LODE_CPU_TILE_H
+#define LODE_CPU_TILE_H
+
+#include "../core/program.h"
+#include "isa.h"
+
+typedef struct lode_tile {
+  int64_t row, rows;
+  int64_t column, columns;
+} lode_tile;
+
+/* How tiles cut the iteration space. */
+typedef enum lode_cut {
+  LODE_CUT_ROWS,   /* some rows, all columns; always so where the program gathers */
+  LODE_CUT_SINGLE, /* one row, some columns: long rows */
+  LODE_CUT_BLOCK   /* some rows, some columns: an input is dense down the columns */
+} lode_cut;
+
+typedef enum lode_extent { LODE_EXTENT_SCALAR, LODE_EXTENT_ROW, LODE_EXTENT_FULL } lode_extent;
+
+typedef struct lode_step {
+  lode_loop *loop;    /* OP, CAST */
+  const void *scalar; /* SCALAR: the element */
+  int32_t width;      /* elements in a row of a FULL value; 0: as many as the tile has columns */
+  int16_t slot;       /* in the workspace; -1: none */
+  int16_t spread[3];  /* OP, FULL: slots in which ROW operands are spread to full rows; -1: none */
+  int16_t base;       /* GATHER: the segment that is copied for all rows at once, first; -1: none */
+  uint8_t extent;     /* a lode_extent */
+  uint8_t size;       /* bytes of an element */
+  uint8_t scalars;    /* OP: which operands are SCALAR */
+  bool in_place;      /* ACCESS: read where it is */
+  bool periodic;      /* ACCESS, IOTA: the same in every row: stays in its slot from tile to tile */
+} lode_step;
+
+typedef struct lode_plan {
+  const lode_program *program;
+  const lode_args *args;
+  const lode_isa *isa;
+  lode_cut cut;
+  bool direct;          /* the result is made where it is stored */
+  bool odometer;        /* some access needs the index of a row */
+  int16_t result_slot;  /* where a result that is SCALAR or ROW is spread to full rows; -1: nowhere */
+  int32_t nslots;
+  int32_t widest;       /* elements in the widest row */
+  int32_t element;      /* bytes of the largest element */
+  int64_t nrows;        /* product of the outer extents */
+  int64_t rows, columns; /* of a tile, at most */
+  size_t slot_bytes;
+  double cost; /* nanoseconds for one element of the iteration space, estimated */
+  lode_scalar scalar[LODE_MAX_VALUES];
+  lode_step step[LODE_MAX_VALUES];
+} lode_plan;
+
+/* Makes the plan. direct: the caller will give a place where dense rows can be stored, and the
+ * cut allows it (ROWS: the rows lie one behind the other). */
+void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_args *args, bool direct);
+
+/* Elements of the iteration space that a tile should have, for its values to stay in L1. */
+int64_t lode_plan_elements(const lode_plan *plan);
+
+/* Fixes the largest tile; bytes of workspace that a thread then needs. */
+size_t lode_plan_size(lode_plan *plan, int64_t rows, int64_t columns);
+
+/* One thread's state: where the values of the current tile are. */
+typedef struct lode_tile_state {
+  char *workspace;
+  lode_tile kept;                /* what the periodic values in their slots are of */
+  int64_t index[LODE_MAX_DIMS];  /* outer indices of the current tile's first row */
+  const char *at[LODE_MAX_VALUES]; /* each value's element (0, 0) */
+} lode_tile_state;
+
+void lode_tile_start(lode_tile_state *state, const lode_plan *plan, char *workspace);
+
+/* Evaluates a tile; returns its result as dense rows. A direct plan makes it at `to`. */
+const void *lode_tile_evaluate(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile, void *to);
+
+/* Stores dense rows of a tile through an access over the first ndims outer dims. */
+void lode_tile_store(const lode_plan *plan, const lode_access *access, int ndims, const lode_tile *tile,
+                     const void *rows);
+
+/* Where element (row, column) is, through an access over the first ndims outer dims. */
+char *lode_tile_address(const lode_plan *plan, const lode_access *access, int ndims, int64_t row,
+                        int64_t column, size_t size);
+
+/* Whether rows of `width` elements, over the first ndims outer dims, lie dense one behind the other. */
+bool lode_access_dense(const lode_access *access, const lode_args *args, int ndims, int64_t width);
+
+#endif

@@ -1,0 +1,166 @@
+-- What the specs share: the table of operations, devices, data, and comparing with the oracle.
+local lode = require("lode")
+local reference = require("spec.reference")
+
+local M = {}
+
+-- ---- the table of operations, read from its one source ------------------------
+
+local function read_ops()
+  local text = assert(io.open("csrc/core/ops.def")):read("*a")
+  local ops = {}
+  for kind, name, rule in text:gmatch("\nLODE_(%u+)%(([%w_]+), (%u+)") do
+    ops[#ops + 1] = { kind = kind, name = name, rule = rule }
+  end
+  return ops
+end
+
+M.ops = read_ops()
+M.arity = { UNARY = 1, BINARY = 2, TERNARY = 3 }
+
+-- ---- devices --------------------------------------------------------------------
+
+-- Every device that is there; the CUDA cases are counted as skipped without one.
+M.devices = { "cpu", "cuda" }
+
+local present = {}
+for _, device in ipairs(lode.devices()) do
+  if device.available then present[device.name:match("^%a+")] = true end
+end
+
+-- For a spec's own `it` and `pending` (busted gives them to spec files alone): a function that
+-- registers a case for each device; `body` gets the device's name.
+function M.each_device(it, pending)
+  return function(name, body)
+    for _, device in ipairs(M.devices) do
+      it(name .. " on " .. device, function()
+        if not present[device] then return pending("no " .. device .. " device") end
+        body(device)
+      end)
+    end
+  end
+end
+
+-- ---- random numbers of the specs' own: the same on every Lua ------------------------
+
+-- Park and Miller's minimal standard generator: exact in doubles.
+function M.random(seed)
+  local state = seed % 2147483646 + 1
+  local function next_value(n) -- an integer in 1..n
+    state = state * 16807 % 2147483647
+    return state % n + 1
+  end
+  for _ = 1, 4 do next_value(2) end
+  return next_value
+end
+
+-- ---- data -----------------------------------------------------------------------------
+
+local huge = 1 / 0
+local special = {
+  f32 = {
+    0, -0.0, 1, -1, 0.5, -2.5, huge, -huge, 0 / 0, 2 ^ -149, -2 ^ -140, 2 ^ 127 * (2 - 2 ^ -23),
+    2 ^ -126, 3, 1e10, -2 ^ -33, 2147483648, -2147483904, 100.25, 16777216,
+  },
+  f64 = {
+    0, -0.0, 1, -1, 0.5, -2.5, huge, -huge, 0 / 0, 2 ^ -1074, -2 ^ -1060, 1.7976931348623157e308,
+    2 ^ -1022, 3, 1e200, -1e-200, 9007199254740992, -2147483649, 100.1, 1e18,
+  },
+  i32 = {
+    0, 1, -1, 2, -2, 3, 7, -7, 31, 2147483647, -2147483648, 65536, -65537, 100, 10, 5, -3, 46341, 12345, -1,
+  },
+  i64 = {
+    0, 1, -1, 2, -2, 3, 7, -7, 31, 2147483647, -2147483648, 65536, -65537, 100, 10, 5, -3, 4294967296, 12345, -1,
+  },
+  bool = { 0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0 },
+}
+
+-- `count` values of a dtype: small random ones, or (kind "special") the difficult ones in an order
+-- of the seed's.
+function M.data(dtype, count, seed, kind)
+  local random, list = M.random(seed), {}
+  for i = 1, count do
+    if kind == "special" then
+      list[i] = special[dtype][random(#special[dtype])]
+    elseif dtype == "bool" then
+      list[i] = random(2) - 1
+    elseif reference.is_float(dtype) then
+      list[i] = reference.f32((random(20001) - 10001) / 1024 + (random(1000) - 1) / 65536)
+    else
+      list[i] = random(41) - 21
+    end
+  end
+  return list
+end
+
+-- Exact also for bool, and for values that a table cannot say exactly.
+function M.tensor(t, device)
+  local values = reference.values(t)
+  if t.dtype == "bool" then
+    for i, x in ipairs(values) do values[i] = x ~= 0 end
+  end
+  local flat
+  if #values == 0 then
+    return lode.zeros(t.shape, { dtype = t.dtype, device = device })
+  end
+  flat = lode.tensor(values, { dtype = t.dtype, device = device })
+  return flat:reshape(t.shape)
+end
+
+-- ---- comparing ----------------------------------------------------------------------------
+
+local function flatten(value, list)
+  if type(value) == "table" then
+    for _, inner in ipairs(value) do flatten(inner, list) end
+  elseif type(value) == "boolean" then
+    list[#list + 1] = value and 1 or 0
+  else
+    list[#list + 1] = tonumber(value)
+  end
+  return list
+end
+
+-- The elements of a lode tensor in row-major order, bools as 0 and 1.
+function M.values(tensor)
+  local size = 1
+  for _, n in ipairs(tensor.shape) do size = size * n end
+  if size == 0 then return {} end
+  return flatten(tensor:totable(), {})
+end
+
+-- Fails, saying where and what differs, unless tensor holds what the oracle says.
+function M.same(tensor, want, ulps, what)
+  local function fail(text) error(("%s: %s"):format(what or "tensor", text), 3) end
+  if tensor.dtype ~= want.dtype then fail(("dtype %s, %s expected"):format(tensor.dtype, want.dtype)) end
+  local got_shape, want_shape = table.concat(tensor.shape, ","), table.concat(want.shape, ",")
+  if got_shape ~= want_shape then fail(("shape [%s], [%s] expected"):format(got_shape, want_shape)) end
+  local got, expected = M.values(tensor), reference.values(want)
+  if #got ~= #expected then fail(("%d values, %d expected"):format(#got, #expected)) end
+  for i = 1, #expected do
+    local difference = reference.difference(got[i], expected[i], want.dtype, ulps or 0)
+    if difference then fail(("element %d: %s"):format(i, difference)) end
+  end
+end
+
+-- Fails unless both tensors have the same bytes (all NaNs counting as one).
+function M.same_bits(a, b, what)
+  local x, y = M.values(a), M.values(b)
+  assert(#x == #y, what)
+  for i = 1, #x do
+    local difference = reference.difference(x[i], y[i], a.dtype, 0)
+    if difference then error(("%s: element %d: %s"):format(what, i, difference), 2) end
+  end
+end
+
+-- Fails unless f raises an error whose text holds every one of the given pieces.
+function M.fails(f, ...)
+  local ok, text = pcall(f)
+  assert(not ok, "an error was expected")
+  assert(type(text) == "string", "the error is not a string")
+  for _, piece in ipairs({ ... }) do
+    if not text:find(piece, 1, true) then error(("%q does not say %q"):format(text, piece), 2) end
+  end
+  return text
+end
+
+return M
