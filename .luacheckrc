@@ -3,7 +3,7 @@ std = "min"
 read_globals = { "jit" } -- where LuaJIT runs
 max_line_length = 120
 include_files = {
-  "lua", "examples", "bench", "spec", "scripts/*.lua", "bin/lode", "rockspec", ".busted", ".luacheckrc",
+  "lua", "examples", "bench/**/*.lua", "spec", "scripts/*.lua", "bin/lode", "rockspec", ".busted", ".luacheckrc",
 }
 exclude_files = { "build" }
 

@@ -91,7 +91,7 @@ $(MODULE)/core.so: $(BINDING_O) $(SHARED_O)
 	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) -lpthread -ldl -lm
 
 $(MODULE)/lapack.so: $(LAPACK_O)
-	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) $(Z_DEFS) $(LAPACK_LIBS) -lpthread -ldl -lm
+	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) $(Z_DEFS) $(LAPACK_DIRS) $(LAPACK_LIBS) -lpthread -ldl -lm
 
 # The command with this Lua in its first line; LuaRocks wraps what it finds.
 $(SCRIPT): bin/lode
@@ -118,11 +118,12 @@ endif
 # ---- using ------------------------------------------------------------------
 
 # deps may install headers that the build looks for: so the build is a make of
-# its own, started after it.
+# its own, started after it. It takes all processors unless -j says otherwise.
 AGAIN = +@$(MAKE) --no-print-directory
+BUILD_AGAIN = $(AGAIN) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2)) all
 
 demo: deps
-	$(AGAIN) all
+	$(BUILD_AGAIN)
 	$(AGAIN) run-demo
 
 run-demo:
@@ -133,7 +134,7 @@ run-demo:
 	@$(RUN) examples/solve.lua
 
 check: deps
-	$(AGAIN) all
+	$(BUILD_AGAIN)
 	$(AGAIN) run-check
 
 check-long:
@@ -143,7 +144,7 @@ run-check:
 	@LODE_LONG=$(LODE_LONG) sh scripts/check '$(RUN)' $(SPEC)
 
 bench: deps
-	$(AGAIN) all
+	$(BUILD_AGAIN)
 	@found=; for f in bench/*.lua; do [ -f "$$f" ] || continue; found=1; echo "== $$f"; $(RUN) "$$f" || exit 1; done; \
 	[ -n "$$found" ] || echo "bench/ has no scripts in this version"
 

@@ -22,10 +22,10 @@ endif
 # No contraction, no value-changing rearrangement, no subnormals flushed. errno
 # and floating-point traps are not observed, and honouring them blocks vectors.
 LODE_CFLAGS = -std=gnu11 -fPIC -fvisibility=hidden -fno-lto -funwind-tables \
-  -fno-fast-math -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math \
+  -fno-fast-math -fno-associative-math -fno-reciprocal-math \
   -fno-finite-math-only -fsigned-zeros -ffp-contract=off -fno-math-errno -fno-trapping-math $(GCC_CFLAGS) \
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla -Wpointer-arith -Wcast-qual \
-  -Wwrite-strings $(if $(filter 1,$(WERROR)),-Werror) $(SAN_FLAGS)
+  -Wwrite-strings $(CLANG_CFLAGS) $(if $(filter 1,$(WERROR)),-Werror) $(SAN_FLAGS)
 LODE_CPPFLAGS = -Icsrc $(ISA_DEFINES) $(LAPACK_DEFINES)
 
 # nodelete: lua_close unmaps modules, and lode's threads may still run in them.

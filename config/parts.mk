@@ -1,7 +1,7 @@
 # What this machine can build, found out by asking the compiler, and the report
 # of what was built and why.
 #
-#   LAPACK=0   without OpenBLAS and LAPACKE: no solve, lu, cholesky
+#   LAPACK=0   without OpenBLAS: no solve, lu, cholesky
 #   CUDA=0     without the CUDA device
 
 LAPACK ?= 1
@@ -12,9 +12,11 @@ ifneq ($(BUILDING),)
 compiles = $(shell $(CC) $(1) -Werror -x c -c -o /dev/null /dev/null >/dev/null 2>&1 && echo yes)
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
-# gcc alone has these; clang has no such modes to turn off.
-GCC_CFLAGS := -fexcess-precision=standard -fno-cx-limited-range -fno-allow-store-data-races
+# gcc alone needs these: clang has no such modes, or ends them with -fno-fast-math.
+GCC_CFLAGS := -fno-unsafe-math-optimizations -fexcess-precision=standard -fno-cx-limited-range -fno-allow-store-data-races
 GCC_CFLAGS := $(if $(call compiles,$(GCC_CFLAGS)),$(GCC_CFLAGS))
+# clang warns where it does not vectorize a loop that asks for it.
+CLANG_CFLAGS := $(if $(GCC_CFLAGS),,-Wno-pass-failed)
 
 # ---- instruction sets -------------------------------------------------------
 
@@ -42,24 +44,19 @@ LAPACK_WHY := LAPACK=0
 else ifeq ($(wildcard csrc/cpu/lapack/*.c),)
 LAPACK_WHY := no sources in csrc/cpu/lapack
 else
-LAPACK_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I openblas lapacke 2>/dev/null))
-# A distribution has LAPACKE beside OpenBLAS, or inside it.
-LAPACK_DIRS   := $(shell pkg-config --libs-only-L openblas lapacke 2>/dev/null)
+LAPACK_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I openblas 2>/dev/null))
+LAPACK_DIRS   := $(shell pkg-config --libs-only-L openblas 2>/dev/null)
 define LAPACK_PROBE
-echo '#include <cblas.h>\n#include <lapacke.h>\nint main(void){return (int)LAPACKE_dgetrf_work(0,0,0,0,0,0)+(int)cblas_idamax(0,0,0);}' \
-  | sed 's/\\n/\n/g' | $(CC) $(LAPACK_CFLAGS) -x c -o /dev/null - $(LAPACK_DIRS)
+printf '%s\n' '#include <cblas.h>' 'void dgetrf_(void);' 'int main(void) { dgetrf_(); return (int)cblas_idamax(0, 0, 0); }' \
+  | $(CC) $(LAPACK_CFLAGS) -x c -o /dev/null - $(LAPACK_DIRS)
 endef
-LAPACK_LIBS := $(LAPACK_DIRS) $(firstword $(foreach libs,-lopenblas;-llapacke -lopenblas,\
+# OpenBLAS holds LAPACK; where it was built without, the reference one is beside it.
+LAPACK_LIBS := $(firstword $(foreach libs,-lopenblas -lopenblas;-llapack -lblas;-llapack,\
                  $(if $(shell $(LAPACK_PROBE) $(subst ;, ,$(libs)) >/dev/null 2>&1 && echo yes),$(libs))))
-# OpenBLAS stands first, and is kept even where only LAPACKE is called: its LAPACK
-# must be found before the reference one that LAPACKE may bring along.
-LAPACK_LIBS := -Wl,--no-as-needed $(subst ;, ,$(LAPACK_LIBS))
-ifeq ($(findstring -lopenblas,$(LAPACK_LIBS)),)
-header_missing = $(if $(shell echo '\#include <$(1)>' | $(CC) $(LAPACK_CFLAGS) -x c -E - >/dev/null 2>&1 || echo no),$(1))
-LAPACK_WHY := $(strip $(call header_missing,cblas.h) $(call header_missing,lapacke.h))
-LAPACK_WHY := $(if $(LAPACK_WHY),$(LAPACK_WHY) not found,libopenblas and liblapacke do not link)
+LAPACK_LIBS := $(subst ;, ,$(LAPACK_LIBS))
+ifeq ($(LAPACK_LIBS),)
+LAPACK_WHY := $(if $(shell echo '\#include <cblas.h>' | $(CC) $(LAPACK_CFLAGS) -x c -E - >/dev/null 2>&1 || echo no),cblas.h not found,libopenblas does not link)
 LAPACK_WHY := $(LAPACK_WHY); "make deps" says what to install
-LAPACK_LIBS :=
 else
 LAPACK_FOUND   := yes
 LAPACK_DEFINES := -DLODE_HAVE_LAPACK
@@ -78,7 +75,7 @@ printf '%s\n' \
   'lode $(VERSION) for $(LUA_NAME) (headers: $(LUA_INCDIR))$(if $(SAN_FLAGS), with $(SAN_FLAGS))' \
   '  built    $(MODULES)' \
   '  cpu      $(ISAS)$(if $(filter x86_64,$(MACHINE)),, (no others for $(MACHINE)))' \
-  '  lapack   $(if $(LAPACK_FOUND),yes: $(filter -l%,$(LAPACK_LIBS)),no: $(LAPACK_WHY))' \
+  '  lapack   $(if $(LAPACK_FOUND),yes: $(LAPACK_LIBS),no: $(LAPACK_WHY))' \
   '  cuda     $(if $(CUDA_WHY),no: $(CUDA_WHY),yes: $(NVCC))'
 endef
 

@@ -58,7 +58,8 @@ lode_status lode_devices_find(lode_error *error, const char *who, const char *na
       return LODE_OK;
     }
     if (absent(&entries[i], name))
-      return lode_fail(error, LODE_UNAVAILABLE, "%s: there is no device '%.32s': %s", who, name, entries[i].reason);
+      return lode_fail(error, LODE_UNAVAILABLE, "%s: there is no device '%.32s': %s", who, name,
+                       entries[i].reason);
     if (entries[i].device == NULL || used >= sizeof names.text) continue;
     int written =
         snprintf(names.text + used, sizeof names.text - used, "%s%s", used > 0 ? ", " : "", entries[i].name);

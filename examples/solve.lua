@@ -164,11 +164,19 @@ local function measure(kind, device, rows)
   end
 end
 
--- LAPACK is loaded by the first solve: after it the device lines can say which one.
-lode.eye(1):solve(lode.ones({ 1 })):sync()
+-- LAPACK is loaded by the first solve: after it the device lines can say which one,
+-- or that there is none.
+local solves, why = pcall(function()
+  lode.eye(1, { device = "cpu" }):solve(lode.ones({ 1 }, { device = "cpu" })):sync()
+end)
 
 print(("solve: A x = b, n = %d, %s"):format(n, dtype))
-for _, device in ipairs(report.devices.print(lode.devices(), options.device)) do
+local devices = report.devices.print(lode.devices(), options.device)
+if not solves then
+  print("\n" .. why)
+  return
+end
+for _, device in ipairs(devices) do
   local rows = { { device, "median", "p25 – p75", "repeats", "rate", "residual" } }
   for _, kind in ipairs(KINDS[options.kind]) do
     measure(kind, device, rows)

@@ -7,13 +7,12 @@ description = {
   detailed = [[
 lode gives Lua scripts tensors on the CPU: it records what a script asks for,
 fuses it into single passes over memory, and waits only where it is told to.
-Matrix products, factorizations and solves use OpenBLAS and LAPACKE where they
-are installed.]],
+Matrix products, factorizations and solves use OpenBLAS where it is installed.]],
   license = "MIT",
 }
 dependencies = { "lua >= 5.1, < 5.5" }
--- OpenBLAS and LAPACKE are looked for by the makefile: an entry in
--- external_dependencies would make them mandatory.
+-- OpenBLAS is looked for by the makefile: an entry in external_dependencies
+-- would make it mandatory.
 build = {
   type = "make",
   build_target = "build",

@@ -4,6 +4,13 @@ local reference = require("spec.reference")
 
 local M = {}
 
+-- LODE_STRESS=1 (make check STRESS=1): the collector never rests, so that finalizers run in the middle
+-- of everything.
+if os.getenv("LODE_STRESS") == "1" then
+  collectgarbage("setpause", 0)
+  collectgarbage("setstepmul", 1000)
+end
+
 -- ---- the table of operations, read from its one source ------------------------
 
 local function read_ops()
@@ -152,6 +159,31 @@ function M.same_bits(a, b, what)
   end
 end
 
+-- Fails unless tensor has this dtype, shape (a list) and these elements (flat, row-major; compared as
+-- Lua compares, so that integers beyond 2^53 and booleans are exact).
+function M.holds(tensor, dtype, shape, elements, what)
+  what = what or "tensor"
+  local function fail(text) error(("%s: %s"):format(what, text), 3) end
+  if tensor.dtype ~= dtype then fail(("dtype %s, %s expected"):format(tensor.dtype, dtype)) end
+  local got_shape, want_shape = table.concat(tensor.shape, ","), table.concat(shape, ",")
+  if got_shape ~= want_shape then fail(("shape [%s], [%s] expected"):format(got_shape, want_shape)) end
+  local got = {}
+  local function flat(value)
+    if type(value) ~= "table" then
+      got[#got + 1] = value
+      return
+    end
+    for _, inner in ipairs(value) do flat(inner) end
+  end
+  flat(tensor:totable())
+  if #got ~= #elements then fail(("%d elements, %d expected"):format(#got, #elements)) end
+  for i, want in ipairs(elements) do
+    if got[i] ~= want and (got[i] == got[i] or want == want) then
+      fail(("element %d: %s, %s expected"):format(i, tostring(got[i]), tostring(want)))
+    end
+  end
+end
+
 -- Fails unless f raises an error whose text holds every one of the given pieces.
 function M.fails(f, ...)
   local ok, text = pcall(f)
@@ -161,6 +193,51 @@ function M.fails(f, ...)
     if not text:find(piece, 1, true) then error(("%q does not say %q"):format(text, piece), 2) end
   end
   return text
+end
+
+-- ---- scripts ------------------------------------------------------------------------------
+
+local compile = loadstring or load -- luacheck: ignore
+
+-- Text as a chunk "script", whose lines errors name; `lode` and `device` are its arguments.
+function M.script(text) return assert(compile("local lode, device = ... " .. text, "=script")) end
+
+-- Fails unless the script raises an error whose text begins with "script:LINE: lode: " and holds the pieces.
+function M.raises(device, line, text, ...)
+  local ok, message = pcall(M.script(text), lode, device)
+  if ok then error("no error from: " .. text, 2) end
+  if type(message) ~= "string" then error("the error of " .. text .. " is a " .. type(message), 2) end
+  local start = ("script:%d: lode: "):format(line)
+  if message:sub(1, #start) ~= start then error(("%q does not start with %q"):format(message, start), 2) end
+  for _, piece in ipairs({ ... }) do
+    if not message:find(piece, 1, true) then error(("%q does not say %q"):format(message, piece), 2) end
+  end
+  return message
+end
+
+-- ---- other processes ------------------------------------------------------------------------
+
+-- The interpreter that runs the specs.
+function M.interpreter()
+  local first = 0
+  while arg[first - 1] do first = first - 1 end
+  return arg[first]
+end
+
+-- Runs a script in a new interpreter, with variables of the environment ("LODE_ISA=avx2"). Returns
+-- all that it wrote, and its exit status.
+function M.child(text, variables)
+  local name = os.tmpname()
+  local file = assert(io.open(name, "w"))
+  file:write(text)
+  file:close()
+  local command = ("env %s '%s' '%s' 2>&1; echo \"status $?\""):format(variables or "", M.interpreter(), name)
+  local pipe = assert(io.popen(command))
+  local output = pipe:read("*a")
+  pipe:close()
+  os.remove(name)
+  local written, status = output:match("^(.*)status (%d+)%s*$")
+  return written, tonumber(status)
 end
 
 return M

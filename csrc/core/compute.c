@@ -14,12 +14,7 @@
 
 /* ---- lists of nodes --------------------------------------------------------------- */
 
-typedef struct node_list {
-  lode_node **node;
-  int count, room;
-} node_list;
-
-static lode_status push(lode_context *context, node_list *list, lode_node *node) {
+static lode_status push(lode_context *context, lode_node_list *list, lode_node *node) {
   if (list->count == list->room) {
     int room = list->room == 0 ? 64 : 2 * list->room;
     lode_node **grown = realloc(list->node, (size_t)room * sizeof *grown);
@@ -33,13 +28,6 @@ static lode_status push(lode_context *context, node_list *list, lode_node *node)
 }
 
 /* ---- cuts --------------------------------------------------------------------------- */
-
-/* Recorded nodes in the order of their inputs (`seen`), and the cuts among them (`cut`). */
-typedef struct graph_walk {
-  lode_context *context;
-  uint64_t epoch;
-  node_list stack, seen, cut;
-} graph_walk;
 
 static bool is_fused_kind(const lode_node *node) {
   return node->kind == LODE_NODE_OP || node->kind == LODE_NODE_CAST || node->kind == LODE_NODE_CONCAT;
@@ -73,52 +61,47 @@ static bool needs_memory(const lode_node *node, int i) {
   }
 }
 
-static bool contains(const node_list *list, const lode_node *node) {
-  for (int i = 0; i < list->count; i++)
-    if (list->node[i] == node) return true;
-  return false;
-}
-
-/* Post-order by an explicit stack: a node is finished when it is on top for the second time. */
-static lode_status visit(graph_walk *walk, lode_node *root) {
-  LODE_TRY(push(walk->context, &walk->stack, root));
-  while (walk->stack.count > 0) {
-    lode_node *node = walk->stack.node[walk->stack.count - 1];
-    if (node->storage != NULL || node->mark == walk->epoch) { /* a leaf, or done on another way */
-      walk->stack.count--;
+/* Recorded nodes below `root`, in the order of their inputs, into `seen`, and the cuts among them into
+ * `cut`. Post-order by an explicit stack: a node is finished when it is on top for the second time. */
+static lode_status visit(lode_planner *p, uint64_t epoch, lode_node *root) {
+  LODE_TRY(push(p->context, &p->stack, root));
+  while (p->stack.count > 0) {
+    lode_node *node = p->stack.node[p->stack.count - 1];
+    if (node->storage != NULL || node->mark == epoch) { /* a leaf, or done on another way */
+      p->stack.count--;
       continue;
     }
-    if (node->mark != walk->epoch - 1) { /* first time: inputs first */
-      node->mark = walk->epoch - 1;
-      for (int i = node->ninputs - 1; i >= 0; i--) LODE_TRY(push(walk->context, &walk->stack, node->input[i]));
+    if (node->mark != epoch - 1) { /* first time: inputs first */
+      node->mark = epoch - 1;
+      for (int i = node->ninputs - 1; i >= 0; i--) LODE_TRY(push(p->context, &p->stack, node->input[i]));
       continue;
     }
-    walk->stack.count--;
-    node->mark = walk->epoch;
-    LODE_TRY(push(walk->context, &walk->seen, node));
-    if (is_cut(node)) LODE_TRY(push(walk->context, &walk->cut, node));
+    p->stack.count--;
+    node->mark = epoch;
+    LODE_TRY(push(p->context, &p->seen, node));
+    if (is_cut(node)) LODE_TRY(push(p->context, &p->cut, node));
   }
   return LODE_OK;
 }
 
-/* Cuts in order: a node's inputs that need memory come before it. */
-static lode_status order_cuts(graph_walk *walk, lode_node *const *root, int count) {
-  node_list cut = {NULL, 0, 0};
-  lode_status status = LODE_OK;
-  for (int i = 0; i < walk->cut.count && status == LODE_OK; i++) {
-    lode_node *node = walk->cut.node[i];
-    for (int k = 0; k < node->ninputs && status == LODE_OK; k++) {
-      lode_node *input = node->input[k];
-      if (needs_memory(node, k) && input->storage == NULL && !contains(&cut, input))
-        status = push(walk->context, &cut, input);
-    }
-    if (status == LODE_OK && !contains(&cut, node)) status = push(walk->context, &cut, node);
+static lode_status push_once(lode_context *context, lode_node_list *list, lode_node *node) {
+  for (int i = 0; i < list->count; i++)
+    if (list->node[i] == node) return LODE_OK;
+  return push(context, list, node);
+}
+
+/* What is to be computed, in order: a node's inputs that need memory come before it, the roots last. */
+static lode_status order_cuts(lode_planner *p, lode_node *const *root, int count) {
+  for (int i = 0; i < p->cut.count; i++) {
+    lode_node *node = p->cut.node[i];
+    for (int k = 0; k < node->ninputs; k++)
+      if (needs_memory(node, k) && node->input[k]->storage == NULL)
+        LODE_TRY(push_once(p->context, &p->ordered, node->input[k]));
+    LODE_TRY(push_once(p->context, &p->ordered, node));
   }
-  for (int i = 0; i < count && status == LODE_OK; i++)
-    if (root[i]->storage == NULL && !contains(&cut, root[i])) status = push(walk->context, &cut, root[i]);
-  free(walk->cut.node);
-  walk->cut = cut;
-  return status;
+  for (int i = 0; i < count; i++)
+    if (root[i]->storage == NULL) LODE_TRY(push_once(p->context, &p->ordered, root[i]));
+  return LODE_OK;
 }
 
 /* ---- running ---------------------------------------------------------------------------- */
@@ -194,22 +177,23 @@ static lode_status finish(lode_context *context) {
   return status;
 }
 
-static void note_passed(const graph_walk *walk) {
-  for (int i = 0; i < walk->seen.count; i++)
-    if (walk->seen.node[i]->storage == NULL && walk->seen.node[i]->handles > 0)
-      walk->seen.node[i]->passed = true;
+static void note_passed(const lode_node_list *seen) {
+  for (int i = 0; i < seen->count; i++)
+    if (seen->node[i]->storage == NULL && seen->node[i]->handles > 0) seen->node[i]->passed = true;
 }
 
-static lode_status compute_all(graph_walk *walk, lode_node *const *node, int count) {
+static lode_status compute_all(lode_planner *p, lode_node *const *root, int count) {
+  uint64_t epoch = p->context->epoch += 2; /* epoch - 1: entered, epoch: finished */
+  p->stack.count = p->seen.count = p->cut.count = p->ordered.count = 0;
   for (int i = 0; i < count; i++)
-    if (node[i]->storage == NULL) LODE_TRY(visit(walk, node[i]));
-  LODE_TRY(order_cuts(walk, node, count));
+    if (root[i]->storage == NULL) LODE_TRY(visit(p, epoch, root[i]));
+  LODE_TRY(order_cuts(p, root, count));
   /* Settling drops inputs: the lists hold what they name until the end. */
-  for (int i = 0; i < walk->seen.count; i++) lode_node_ref(walk->seen.node[i]);
+  for (int i = 0; i < p->seen.count; i++) lode_node_ref(p->seen.node[i]);
   lode_status status = LODE_OK;
-  for (int i = 0; i < walk->cut.count && status == LODE_OK; i++) status = compute_node(walk->cut.node[i]);
-  if (status == LODE_OK) note_passed(walk);
-  for (int i = 0; i < walk->seen.count; i++) lode_node_unref(walk->seen.node[i]);
+  for (int i = 0; i < p->ordered.count && status == LODE_OK; i++) status = compute_node(p->ordered.node[i]);
+  if (status == LODE_OK) note_passed(&p->seen);
+  for (int i = 0; i < p->seen.count; i++) lode_node_unref(p->seen.node[i]);
   return status;
 }
 
@@ -218,15 +202,10 @@ lode_status lode_compute(lode_context *context, lode_node *const *node, int coun
   bool any = false;
   for (int i = 0; i < count; i++) any = any || node[i]->storage == NULL;
   if (!any) return LODE_OK;
-  if (lode_planner_of(context) == NULL) return LODE_NOMEM;
-  graph_walk walk = {.context = context};
-  context->epoch += 2; /* epoch - 1: entered, epoch: finished */
-  walk.epoch = context->epoch;
-  lode_status status = compute_all(&walk, node, count);
+  lode_planner *p = lode_planner_of(context);
+  if (p == NULL) return LODE_NOMEM;
+  lode_status status = compute_all(p, node, count);
   lode_status finished = finish(context);
-  free(walk.stack.node);
-  free(walk.seen.node);
-  free(walk.cut.node);
   context->computes++;
   return status != LODE_OK ? status : finished;
 }

@@ -224,7 +224,7 @@ static lode_status may_raise(lode_node *node, const char *who, const char *where
 /* a: [..., n, n] of a floating dtype. */
 static lode_status record_factor(lode_node *a, const char *who, lode_method method, const char *where,
                                  bool raises, lode_node **out) {
-  lode_factor *factor;
+  lode_factor *factor = NULL;
   lode_node *stack, *node = NULL;
   lode_shape batch = batch_of(&a->shape);
   LODE_TRY(as_stack(a, who, &batch, &stack));

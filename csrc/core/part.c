@@ -11,7 +11,7 @@
 #endif
 
 static const lode_services services = {
-    LODE_PART_VERSION, LODE_BUILD, lode_fail, lode_properties_add, lode_libraries_each,
+    LODE_PART_VERSION, LODE_BUILD, lode_error_set, lode_properties_add, lode_libraries_each,
 };
 
 lode_status lode_part_load(const char *name, lode_part_table *table, lode_error *error) {

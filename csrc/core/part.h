@@ -16,7 +16,7 @@ enum { LODE_PART_VERSION = 1 };
 typedef struct lode_services {
   uint32_t version; /* LODE_PART_VERSION of core */
   const char *build;
-  lode_status (*fail)(lode_error *error, lode_status status, const char *format, ...);
+  void (*error_set)(lode_error *error, const char *format, ...);
   void (*properties_add)(lode_properties *properties, const char *name, const char *format, ...);
   void (*libraries_each)(void (*visit)(void *context, const char *path), void *context);
 } lode_services;

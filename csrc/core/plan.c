@@ -41,7 +41,12 @@ lode_planner *lode_planner_of(lode_context *context) {
 }
 
 void lode_planner_free(lode_planner *planner) {
-  if (planner != NULL) free(planner->touched);
+  if (planner == NULL) return;
+  free(planner->stack.node);
+  free(planner->seen.node);
+  free(planner->cut.node);
+  free(planner->ordered.node);
+  free(planner->touched);
   free(planner);
 }
 

@@ -20,8 +20,16 @@ typedef enum lode_emit_result {
   LODE_EMIT_FULL   /* too much for one program */
 } lode_emit_result;
 
+typedef struct lode_node_list {
+  lode_node **node;
+  int count, room;
+} lode_node_list;
+
 struct lode_planner {
   lode_context *context;
+
+  /* compute.c's lists: kept, so that a loop allocates nothing once they are long enough. */
+  lode_node_list stack, seen, cut, ordered;
 
   /* The iteration space: ndim dims of extent[], row-major; the box [lo, hi) in it. `inner` is the dim
    * whose rows are evaluated whole, or -1: then all dims are alike. */

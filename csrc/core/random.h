@@ -25,17 +25,28 @@ typedef struct lode_philox_words {
   uint32_t w0, w1, w2, w3;
 } lode_philox_words;
 
+LODE_RANDOM_FUNCTION lode_philox_words lode_philox_round(lode_philox_words c, uint32_t k0, uint32_t k1) {
+  uint64_t p0 = (uint64_t)0xD2511F53u * c.w0;
+  uint64_t p1 = (uint64_t)0xCD9E8D57u * c.w2;
+  lode_philox_words next = {(uint32_t)(p1 >> 32) ^ c.w1 ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.w3 ^ k1,
+                            (uint32_t)p0};
+  return next;
+}
+
+/* Ten rounds, each with the key moved on by the golden ratio and sqrt(3) - 1; written out, because
+ * loops around them are vectorized only if there is no loop inside. */
 LODE_RANDOM_FUNCTION lode_philox_words lode_philox(lode_philox_words c, uint32_t k0, uint32_t k1) {
-  for (int round = 0; round < 10; round++) {
-    uint64_t p0 = (uint64_t)0xD2511F53u * c.w0;
-    uint64_t p1 = (uint64_t)0xCD9E8D57u * c.w2;
-    lode_philox_words next = {(uint32_t)(p1 >> 32) ^ c.w1 ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.w3 ^ k1,
-                              (uint32_t)p0};
-    c = next;
-    k0 += 0x9E3779B9u; /* the golden ratio */
-    k1 += 0xBB67AE85u; /* sqrt(3) - 1 */
-  }
-  return c;
+  const uint32_t d0 = 0x9E3779B9u, d1 = 0xBB67AE85u;
+  c = lode_philox_round(c, k0, k1);
+  c = lode_philox_round(c, k0 + d0, k1 + d1);
+  c = lode_philox_round(c, k0 + 2 * d0, k1 + 2 * d1);
+  c = lode_philox_round(c, k0 + 3 * d0, k1 + 3 * d1);
+  c = lode_philox_round(c, k0 + 4 * d0, k1 + 4 * d1);
+  c = lode_philox_round(c, k0 + 5 * d0, k1 + 5 * d1);
+  c = lode_philox_round(c, k0 + 6 * d0, k1 + 6 * d1);
+  c = lode_philox_round(c, k0 + 7 * d0, k1 + 7 * d1);
+  c = lode_philox_round(c, k0 + 8 * d0, k1 + 8 * d1);
+  return lode_philox_round(c, k0 + 9 * d0, k1 + 9 * d1);
 }
 
 LODE_RANDOM_FUNCTION lode_philox_words lode_random_words(uint64_t index, uint64_t seed) {

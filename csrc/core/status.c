@@ -12,12 +12,10 @@ const char *lode_status_text(lode_status status) {
   return (size_t)status < sizeof text / sizeof *text ? text[status] : "unknown status";
 }
 
-lode_status lode_fail(lode_error *error, lode_status status, const char *format, ...) {
-  if (error != NULL) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
-  }
-  return status;
+void lode_error_set(lode_error *error, const char *format, ...) {
+  if (error == NULL) return;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(error->text, sizeof error->text, format, arguments);
+  va_end(arguments);
 }

@@ -34,13 +34,18 @@ typedef struct lode_error {
   char text[512];
 } lode_error;
 
-/* Formats into `error` (which may be NULL) and returns `status`, so that a
- * check reads: return lode_fail(e, LODE_INVALID, "add: ...", ...); */
+/* Formats into `error`, which may be NULL. */
 #if defined(__GNUC__)
-__attribute__((format(printf, 3, 4)))
+__attribute__((format(printf, 2, 3)))
 #endif
-lode_status
-lode_fail(lode_error *error, lode_status status, const char *format, ...);
+void lode_error_set(lode_error *error, const char *format, ...);
+
+static inline lode_status lode_failed(lode_status status) { return status; }
+
+/* Sets the message and gives `status`, so that a check reads: return lode_fail(e, LODE_INVALID, "add: ...",
+ * ...); The status does not pass through a call that compilers cannot see into: they know that it is not
+ * LODE_OK. */
+#define lode_fail(error, status, ...) lode_failed((lode_error_set(error, __VA_ARGS__), (status)))
 
 #define LODE_TRY(call)                                                                                         \
   do {                                                                                                         \

@@ -137,7 +137,7 @@ static lode_status run_store(lode_pass *pass, lode_error *error) {
     rows = elements / inner;
     rows = rows >= 16 ? rows / 16 * 16 : rows < 1 ? 1 : rows;
   } else if (plan->cut == LODE_CUT_BLOCK) {
-    rows = 16;
+    rows = 64;
     columns = elements / 16;
   } else {
     columns = elements;

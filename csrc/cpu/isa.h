@@ -18,9 +18,9 @@ typedef void lode_loop(void *d, const void *a, const void *b, const void *c, int
 typedef void lode_move(void *d, int64_t drow, int64_t dcolumn, const void *s, int64_t srow, int64_t scolumn,
                        int64_t rows, int64_t columns);
 
-/* out[r] = the reduction of in[r * width .. + width), in reduce.h's order; width <= one chunk. Reads
- * nothing outside in[0, rows * width). */
-typedef void lode_reduce_rows(void *out, const void *in, int64_t rows, int64_t width);
+/* out[r] = the reduction of in[r * width .. + width), in reduce.h's order; width <= one chunk. `behind`:
+ * elements behind in[rows * width] that may be read, whatever they hold. */
+typedef void lode_reduce_rows(void *out, const void *in, int64_t rows, int64_t width, int64_t behind);
 
 /* lanes[i mod 16] = lanes[i mod 16] o in[i] for i in [0, n). */
 typedef void lode_reduce_lanes(void *lanes, const void *in, int64_t n);
@@ -41,6 +41,9 @@ typedef struct lode_isa {
   lode_loop *cast[LODE_NDTYPES][LODE_NDTYPES]; /* [from][to] */
   lode_reducer reduce[LODE_NREDUCTIONS][LODE_NDTYPES];
   lode_move *move[9]; /* by element size: 1, 4, 8 */
+  /* Copies bytes (a multiple of an element's) within L1, the one from the other displaced by a few
+   * elements. */
+  void (*shift)(void *d, const void *s, int64_t bytes);
   /* d[i * columns + j] = start + i * row + j * column, wrapping. */
   void (*iota)(int64_t *d, int64_t start, int64_t row, int64_t column, int64_t rows, int64_t columns);
 } lode_isa;

@@ -44,18 +44,23 @@ static void classify_access(lode_plan *plan, int v) {
   bool by_column = width > 1 && access->inner != 0, by_row = varies_by_row(access, plan->args);
   bool memory = value->kind == LODE_VALUE_ACCESS;
   step->extent = by_column ? LODE_EXTENT_FULL : by_row ? LODE_EXTENT_ROW : LODE_EXTENT_SCALAR;
+  step->origin = memory ? access->base + access->offset * step->size : NULL;
   if (step->extent == LODE_EXTENT_SCALAR) {
     plan->scalar[v].i64 = access->offset;
-    step->scalar = memory ? (const void *)(access->base + access->offset * step->size) : &plan->scalar[v];
+    if (!memory) step->origin = (const char *)&plan->scalar[v];
     return;
   }
-  if (by_column && plan->cut == LODE_CUT_SINGLE)
-    step->in_place = memory && access->inner == 1;
-  else
-    step->in_place = memory && !(by_column && plan->cut == LODE_CUT_BLOCK) &&
-                     lode_access_dense(access, plan->args, plan->args->nouter, by_column ? width : 1);
+  step->action = LODE_ACTION_LOAD;
+  if (by_column && plan->cut == LODE_CUT_SINGLE) {
+    if (memory && access->inner == 1) step->action = LODE_ACTION_ROW;
+  } else if (memory && !(by_column && plan->cut == LODE_CUT_BLOCK) &&
+             lode_access_dense(access, plan->args, plan->args->nouter, by_column ? width : 1)) {
+    step->action = LODE_ACTION_DENSE;
+    step->pitch = (by_column ? width : 1) * step->size;
+  }
+  step->in_place = step->action != LODE_ACTION_LOAD;
   step->periodic = by_column && !by_row && !step->in_place && v != plan->program->nvalues - 1;
-  if (!step->in_place || plan->cut == LODE_CUT_SINGLE) plan->odometer = true;
+  if (step->action != LODE_ACTION_DENSE) plan->odometer = true;
 }
 
 /* The element type by which the loops of an operation are found: see isa.h. */
@@ -74,13 +79,15 @@ static void classify_operation(lode_plan *plan, int v) {
                     : plan->isa->op[value->op][loop_dtype(plan->program, value)];
   for (int k = 0; k < arity; k++) {
     const lode_step *from = &plan->step[value->a[k]];
-    operand[k] = from->scalar;
+    operand[k] = from->origin;
     if (from->extent > step->extent) step->extent = from->extent;
     if (from->extent == LODE_EXTENT_SCALAR) step->scalars |= (uint8_t)(1 << k);
   }
+  step->action = LODE_ACTION_COMPUTE;
   if (step->extent != LODE_EXTENT_SCALAR) return;
+  step->action = LODE_ACTION_NONE;
   step->loop(&plan->scalar[v], operand[0], operand[1], operand[2], 1, 0);
-  step->scalar = &plan->scalar[v];
+  step->origin = (const char *)&plan->scalar[v];
 }
 
 static void classify_gather(lode_plan *plan, int v) {
@@ -88,6 +95,7 @@ static void classify_gather(lode_plan *plan, int v) {
   lode_step *step = &plan->step[v];
   int64_t width = width_of(plan, v), longest = width / 2;
   step->extent = width > 1 ? LODE_EXTENT_FULL : LODE_EXTENT_ROW;
+  step->action = LODE_ACTION_GATHER;
   for (int s = value->first; s < value->first + value->count; s++) {
     const lode_segment *segment = &plan->program->segment[s];
     if (segment->step != 1 || plan->step[segment->source].extent != LODE_EXTENT_FULL ||
@@ -126,7 +134,7 @@ static void classify(lode_plan *plan, int v) {
   step->size = (uint8_t)lode_dtype_size((lode_dtype)value->dtype);
   if (step->size > plan->element) plan->element = step->size;
   if (value->kind == LODE_VALUE_CONST)
-    step->scalar = &plan->args->consts[value->index];
+    step->origin = (const char *)&plan->args->consts[value->index];
   else
     by_kind[value->kind](plan, v);
   if (step->extent == LODE_EXTENT_FULL) {
@@ -187,9 +195,11 @@ static void place_operation(lode_plan *plan, slots *s, int v, bool stored) {
   const lode_value *value = &plan->program->value[v];
   lode_step *step = &plan->step[v];
   int arity = value->kind == LODE_VALUE_CAST ? 1 : lode_ops[value->op].arity;
-  if (step->extent == LODE_EXTENT_FULL && plan->cut != LODE_CUT_SINGLE)
-    for (int k = 0; k < arity; k++)
-      if (plan->step[value->a[k]].extent == LODE_EXTENT_ROW) step->spread[k] = take(plan, s);
+  for (int k = 0; k < arity && step->extent == LODE_EXTENT_FULL; k++) {
+    if (plan->step[value->a[k]].extent != LODE_EXTENT_ROW) continue;
+    step->action = LODE_ACTION_SPREAD;
+    if (plan->cut != LODE_CUT_SINGLE) step->spread[k] = take(plan, s);
+  }
   if (!stored) step->slot = inherit(plan, s, v, arity);
   if (!stored && step->slot < 0) step->slot = take(plan, s);
   for (int k = 0; k < arity; k++) {

@@ -216,13 +216,17 @@ static void short_units(lode_pass *pass, lode_tile_state *state, char *workspace
   int64_t each = reduced_rows(args), size = (int64_t)lode_dtype_size((lode_dtype)plan->program->dtype);
   int kept_dims = args->nouter - args->nreduced;
   bool dense = lode_access_dense(out, args, kept_dims, 1);
+  bool in_place = plan->step[plan->program->nvalues - 1].in_place;
   for (int64_t unit = first; unit < first + count; unit++) {
     lode_tile tile = {unit * plan->rows, plan->rows, 0, args->inner};
     if (tile.rows > plan->nrows - tile.row) tile.rows = plan->nrows - tile.row;
     const void *result = lode_tile_evaluate(state, plan, &tile, NULL);
     lode_tile reduced = {tile.row / each, tile.rows / each, 0, 1};
+    /* A slot has a cache line behind it; an input has its next rows. */
+    int64_t behind = 64 / size, left = (plan->nrows - tile.row - tile.rows) * args->inner;
+    if (in_place && left < behind) behind = left;
     char *to = dense ? out->base + (out->offset + reduced.row) * size : workspace;
-    reducer->rows(to, result, reduced.rows, each * args->inner);
+    reducer->rows(to, result, reduced.rows, each * args->inner, behind);
     if (!dense) lode_tile_store(plan, out, kept_dims, &reduced, to);
   }
 }

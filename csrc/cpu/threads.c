@@ -14,6 +14,7 @@
 #include "threads.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 #include "../core/system.h"
 #include "control.h"
 
-enum { SPIN_NANOSECONDS = 30000, SPINS_PER_LOOK = 32 };
+enum { SPIN_NANOSECONDS = 30000, SPINS_PER_LOOK = 32, SPINS_BEFORE_YIELD = 1000 };
 
 /* What is written by one side and read by others sits in its own cache line. */
 #define LINE _Alignas(64)
@@ -150,6 +151,17 @@ static void announce(void) {
   lode_mutex_unlock(&pool.lock);
 }
 
+/* Waits for the workers that are at their last task. On a machine with more threads than processors
+ * one of them may not be running, and needs this one's processor. */
+static void leave(void) {
+  for (int spins = 0; atomic_load(&pool.inside) != 0; spins++) {
+    if (spins < SPINS_BEFORE_YIELD)
+      lode_cpu_relax();
+    else
+      sched_yield();
+  }
+}
+
 void lode_threads_run(lode_task *task, void *context, int64_t count, int workers) {
   if (workers <= 1 || count <= 1 || atomic_exchange_explicit(&pool.busy, true, memory_order_acquire)) {
     for (int64_t i = 0; i < count; i++) task(context, i, 0);
@@ -164,7 +176,7 @@ void lode_threads_run(lode_task *task, void *context, int64_t count, int workers
   announce();
   claim(0);
   atomic_store(&pool.open, false);
-  while (atomic_load(&pool.inside) != 0) lode_cpu_relax();
+  leave();
   atomic_store_explicit(&pool.busy, false, memory_order_release);
 }
 

@@ -70,28 +70,17 @@ static void load(lode_tile_state *state, const lode_plan *plan, int v, const lod
   }
 }
 
-static const char *locate(const lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile) {
-  const lode_access *access = &plan->args->access[plan->program->value[v].index];
-  const lode_step *step = &plan->step[v];
-  int64_t offset;
-  if (step->extent == LODE_EXTENT_FULL && plan->cut == LODE_CUT_SINGLE)
-    offset = offset_of(access, plan->args->nouter, state->index) + tile->column;
-  else
-    offset = access->offset + tile->row * width_of(step, tile);
-  return access->base + offset * step->size;
-}
-
-static void compute(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, char *to) {
+/* Operands that have one element a row are spread to full rows first, unless there is but one row. */
+static void compute_spread(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, char *to) {
   const lode_value *value = &plan->program->value[v];
   const lode_step *step = &plan->step[v];
-  const char *operand[3] = {NULL, NULL, NULL};
-  int arity = value->kind == LODE_VALUE_CAST ? 1 : lode_ops[value->op].arity;
+  const char *operand[3];
   int64_t width = width_of(step, tile);
   unsigned scalars = step->scalars;
-  for (int k = 0; k < arity; k++) {
+  for (int k = 0; k < 3; k++) {
     const lode_step *from = &plan->step[value->a[k]];
     operand[k] = state->at[value->a[k]];
-    if (from->extent != LODE_EXTENT_ROW || step->extent != LODE_EXTENT_FULL) continue;
+    if (k >= lode_ops[value->op].arity || from->extent != LODE_EXTENT_ROW) continue;
     if (tile->rows == 1) {
       scalars |= 1u << k;
     } else {
@@ -112,8 +101,8 @@ static void gather(const lode_tile_state *state, const lode_plan *plan, int v, c
   int64_t width = width_of(step, tile), rows = tile->rows, size = step->size;
   if (step->base >= 0) {
     const lode_segment *s = &plan->program->segment[step->base];
-    memcpy(to + s->lo * size, state->at[s->source] + s->start * size,
-           (size_t)(((rows - 1) * width + s->hi - s->lo) * size));
+    plan->isa->shift(to + s->lo * size, state->at[s->source] + s->start * size,
+                     ((rows - 1) * width + s->hi - s->lo) * size);
   }
   for (int g = value->first; g < value->first + value->count; g++) {
     if (g == step->base) continue;
@@ -133,12 +122,7 @@ void lode_tile_start(lode_tile_state *state, const lode_plan *plan, char *worksp
   state->kept = (lode_tile){0, 0, 0, 0};
   for (int v = 0; v < plan->program->nvalues; v++) {
     const lode_step *step = &plan->step[v];
-    if (step->extent == LODE_EXTENT_SCALAR)
-      state->at[v] = step->scalar;
-    else if (step->slot >= 0)
-      state->at[v] = workspace + (size_t)step->slot * plan->slot_bytes;
-    else
-      state->at[v] = NULL;
+    state->at[v] = step->slot >= 0 ? workspace + (size_t)step->slot * plan->slot_bytes : step->origin;
   }
 }
 
@@ -154,22 +138,29 @@ static bool keeps(lode_tile_state *state, const lode_tile *tile) {
 static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, bool kept,
                      char *to) {
   const lode_step *step = &plan->step[v];
-  if (step->extent == LODE_EXTENT_SCALAR) return;
-  if (step->in_place) {
-    state->at[v] = locate(state, plan, v, tile);
+  const lode_value *value = &plan->program->value[v];
+  const char **at = state->at;
+  if (step->slot >= 0)
+    to = state->workspace + (size_t)step->slot * plan->slot_bytes;
+  else if (!step->in_place && step->action != LODE_ACTION_NONE)
+    at[v] = to;
+  switch ((lode_action)step->action) {
+  case LODE_ACTION_NONE: return;
+  case LODE_ACTION_DENSE: at[v] = step->origin + tile->row * step->pitch; return;
+  case LODE_ACTION_ROW: {
+    const lode_access *access = &plan->args->access[value->index];
+    at[v] = access->base + (offset_of(access, plan->args->nouter, state->index) + tile->column) * step->size;
     return;
   }
-  char *place = step->slot >= 0 ? state->workspace + (size_t)step->slot * plan->slot_bytes : to;
-  state->at[v] = place;
-  switch ((lode_value_kind)plan->program->value[v].kind) {
-  case LODE_VALUE_ACCESS:
-  case LODE_VALUE_IOTA:
-    if (!(step->periodic && kept)) load(state, plan, v, tile, place);
-    break;
-  case LODE_VALUE_GATHER: gather(state, plan, v, tile, place); break;
-  case LODE_VALUE_OP:
-  case LODE_VALUE_CAST: compute(state, plan, v, tile, place); break;
-  case LODE_VALUE_CONST: break;
+  case LODE_ACTION_LOAD:
+    if (!(step->periodic && kept)) load(state, plan, v, tile, to);
+    return;
+  case LODE_ACTION_GATHER: gather(state, plan, v, tile, to); return;
+  case LODE_ACTION_COMPUTE: /* operands that an operation does not have are index 0, and not looked at */
+    step->loop(to, at[value->a[0]], at[value->a[1]], at[value->a[2]], tile->rows * width_of(step, tile),
+               step->scalars);
+    return;
+  case LODE_ACTION_SPREAD: compute_spread(state, plan, v, tile, to); return;
   }
 }
 

@@ -32,14 +32,27 @@ typedef enum lode_cut {
 
 typedef enum lode_extent { LODE_EXTENT_SCALAR, LODE_EXTENT_ROW, LODE_EXTENT_FULL } lode_extent;
 
+/* What a tile has to do for a value. */
+typedef enum lode_action {
+  LODE_ACTION_NONE,    /* SCALAR */
+  LODE_ACTION_DENSE,   /* in place: `origin` and `pitch` say where */
+  LODE_ACTION_ROW,     /* in place, for a cut that takes one row at a time */
+  LODE_ACTION_LOAD,    /* copy from memory, or number, into a slot */
+  LODE_ACTION_GATHER,
+  LODE_ACTION_COMPUTE, /* operands are dense, or SCALAR */
+  LODE_ACTION_SPREAD   /* the same, with ROW operands in a FULL result */
+} lode_action;
+
 typedef struct lode_step {
   lode_loop *loop;    /* OP, CAST */
-  const void *scalar; /* SCALAR: the element */
+  const char *origin; /* SCALAR: the element; DENSE: element (0, 0) of the whole space */
+  int64_t pitch;      /* DENSE: bytes from row to row */
   int32_t width;      /* elements in a row of a FULL value; 0: as many as the tile has columns */
   int16_t slot;       /* in the workspace; -1: none */
   int16_t spread[3];  /* OP, FULL: slots in which ROW operands are spread to full rows; -1: none */
   int16_t base;       /* GATHER: the segment that is copied for all rows at once, first; -1: none */
   uint8_t extent;     /* a lode_extent */
+  uint8_t action;     /* a lode_action */
   uint8_t size;       /* bytes of an element */
   uint8_t scalars;    /* OP: which operands are SCALAR */
   bool in_place;      /* ACCESS: read where it is */

@@ -4,7 +4,7 @@
 local core = require "lode.core"
 local lode = core.lode
 
-lode._VERSION = "lode scm"
+lode._VERSION = "lode scm-1"
 
 core.hide() -- errors point to the script's line, not into this file
 

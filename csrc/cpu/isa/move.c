@@ -67,6 +67,21 @@ MOVE(size1)
 MOVE(size4)
 MOVE(size8)
 
+/* Stores are aligned, because stores across cache lines cost more than such loads. */
+static void shift(void *dv, const void *sv, int64_t bytes) {
+  typedef uint64_t __attribute__((may_alias, aligned(1))) unaligned;
+  char *d = dv;
+  const char *s = sv;
+  int64_t head = (int64_t)(-(uintptr_t)d % 64);
+  if (head > bytes) head = bytes;
+  for (int64_t i = 0; i < head; i++) d[i] = s[i];
+  size8 *restrict to = __builtin_assume_aligned(d + head, 64);
+  const unaligned *restrict from = (const unaligned *)(const void *)(s + head);
+  int64_t words = (bytes - head) / 8;
+  _Pragma("GCC unroll 4") for (int64_t i = 0; i < words; i++) to[i] = from[i];
+  for (int64_t i = head + words * 8; i < bytes; i++) d[i] = s[i];
+}
+
 static void iota(int64_t *d, int64_t start, int64_t row, int64_t column, int64_t rows, int64_t columns) {
   uint64_t first = (uint64_t)start, step = (uint64_t)column;
   for (int64_t i = 0; i < rows; i++, first += (uint64_t)row, d += columns)
@@ -77,5 +92,6 @@ void LODE_ISA_NAME(lode_isa_move)(lode_isa *table) {
   table->move[1] = move_size1;
   table->move[4] = move_size4;
   table->move[8] = move_size8;
+  table->shift = shift;
   table->iota = iota;
 }

@@ -70,7 +70,8 @@ _Static_assert(LODE_REDUCE_LANES == 16, "the vectors of reduce_type.h hold 16 pa
 #define T                                      uint8_t
 #define REDUCE_NUMERIC(name, start, expr)
 #define REDUCE_LOGICAL(name, start, expr)                                                                   \
-  static void name##_rows_bool(void *outv, const void *inv, int64_t rows, int64_t width) {                     \
+  static void name##_rows_bool(void *outv, const void *inv, int64_t rows, int64_t width, int64_t behind) {     \
+    (void)behind;                                                                                              \
     T *out = outv;                                                                                             \
     const T *in = inv;                                                                                         \
     for (int64_t r = 0; r < rows; r++, in += width) {                                                          \

@@ -2,28 +2,23 @@
  * vector.h for what must be defined. Included by reduce.c alone. */
 #include "vector.h"
 
-/* The 16 partial results of a row, folded into one vector. `none` is the identity; keep[g] selects the
- * lanes that the row's last, incomplete 16 elements fill; nothing is read at `end` or beyond. */
+/* The 16 partial results of a row, folded into one vector. The row has `whole` elements in groups of
+ * 16, then a tail that begins in `tails` more vectors: keep[g] selects the lanes that it fills, fill[g]
+ * has the identity in the others. */
 #define ROW_FUNCTION(name)                                                                                     \
-  static inline __attribute__((always_inline)) V NAME(name##_row)(const T *x, int64_t width, const T *end,     \
-                                                                  V none, const MASK *keep) {                  \
+  static inline __attribute__((always_inline)) V NAME(name##_row)(const T *x, int64_t whole, int tails,        \
+                                                                  V none, const MASK *keep, const V *fill) {   \
     V p[GROUPS];                                                                                               \
-    T rest[16];                                                                                                \
-    int64_t j = width & ~(int64_t)15, tail = width - j;                                                        \
-    if (j > 0) {                                                                                               \
+    if (whole > 0) {                                                                                           \
       UNROLL for (int g = 0; g < GROUPS; g++) p[g] = LOAD(x + g * WIDTH);                                      \
-      for (int64_t i = 16; i < j; i += 16) {                                                                   \
+      for (int64_t i = 16; i < whole; i += 16) {                                                               \
         UNROLL for (int g = 0; g < GROUPS; g++) p[g] = VECTOR_##name(p[g], LOAD(x + i + g * WIDTH));           \
       }                                                                                                        \
     } else {                                                                                                   \
       UNROLL for (int g = 0; g < GROUPS; g++) p[g] = none;                                                     \
     }                                                                                                          \
-    if (tail > 0) {                                                                                            \
-      x += j;                                                                                                  \
-      if (end - x < 16) x = memcpy(rest, x, (size_t)tail * sizeof(T));                                         \
-      UNROLL for (int g = 0; g < GROUPS; g++) {                                                                \
-        if (tail > g * WIDTH) p[g] = VECTOR_##name(p[g], CHOOSE(keep[g], LOAD(x + g * WIDTH), none));          \
-      }                                                                                                        \
+    UNROLL for (int g = 0; g < GROUPS; g++) {                                                                  \
+      if (g < tails) p[g] = VECTOR_##name(p[g], MERGE(keep[g], LOAD(x + whole + g * WIDTH), fill[g]));         \
     }                                                                                                          \
     UNROLL for (int half = GROUPS / 2; half > 0; half /= 2) {                                                  \
       UNROLL for (int k = 0; k < half; k++) p[k] = VECTOR_##name(p[k], p[k + half]);                           \
@@ -31,26 +26,58 @@
     return p[0];                                                                                               \
   }
 
-#define ROWS_FUNCTION(name, start)                                                                          \
-  static void NAME(name##_rows)(void *outv, const void *inv, int64_t rows, int64_t width) {                    \
+/* As many rows as a vector has elements, at a time. `whole` and `tails` are constants in the common
+ * cases, so that a row is straight code. */
+#define MANY_ROWS_FUNCTION(name)                                                                               \
+  static inline __attribute__((always_inline)) void NAME(name##_many_rows)(                                    \
+      T *out, const T *in, int64_t rows, int64_t width, int64_t whole, int tails, V none, const MASK *keep,    \
+      const V *fill) {                                                                                         \
     static const int order[WIDTH] = ROW_ORDER;                                                                 \
-    T *out = outv;                                                                                             \
-    const T *in = inv, *end = in + rows * width;                                                               \
-    V none, folded[WIDTH];                                                                                     \
-    MASK keep[GROUPS];                                                                                         \
-    for (int l = 0; l < WIDTH; l++) none[l] = (start);                                                      \
-    for (int l = 0; l < 16; l++) keep[l / WIDTH][l % WIDTH] = l < (width & 15) ? -1 : 0;                       \
-    for (; rows >= WIDTH; rows -= WIDTH, in += WIDTH * width, out += WIDTH) {                                  \
+    V folded[WIDTH];                                                                                           \
+    for (int64_t r = 0; r < rows; r += WIDTH, in += WIDTH * width) {                                           \
       UNROLL for (int k = 0; k < WIDTH; k++) folded[k] =                                                       \
-          NAME(name##_row)(in + order[k] * width, width, end, none, keep);                                     \
+          NAME(name##_row)(in + order[k] * width, whole, tails, none, keep, fill);                             \
       FOLD_ROWS(VECTOR_##name)                                                                                 \
-      STORE(out, folded[0]);                                                                                   \
+      STORE(out + r, folded[0]);                                                                               \
     }                                                                                                          \
-    if (rows == 0) return;                                                                                     \
-    for (int k = 0; k < WIDTH; k++)                                                                            \
-      folded[k] = order[k] < rows ? NAME(name##_row)(in + order[k] * width, width, end, none, keep) : none;    \
+  }
+
+/* One row from a copy, behind which there is something to read. */
+#define ONE_ROW_FUNCTION(name)                                                                                 \
+  static T NAME(name##_one_row)(const T *in, int64_t width, int64_t whole, int tails, V none,                  \
+                                const MASK *keep, const V *fill) {                                             \
+    V folded[WIDTH];                                                                                           \
+    T copy[LODE_REDUCE_CHUNK + 16];                                                                            \
+    memcpy(copy, in, (size_t)width * sizeof(T));                                                               \
+    memset(copy + width, 0, 16 * sizeof(T));                                                                   \
+    for (int k = 0; k < WIDTH; k++) folded[k] = none;                                                          \
+    folded[0] = NAME(name##_row)(copy, whole, tails, none, keep, fill);                                        \
     FOLD_ROWS(VECTOR_##name)                                                                                   \
-    for (int r = 0; r < rows; r++) out[r] = folded[0][r];                                                      \
+    return folded[0][0];                                                                                       \
+  }
+
+#define ROWS_FUNCTION(name, start)                                                                             \
+  static void NAME(name##_rows)(void *outv, const void *inv, int64_t rows, int64_t width, int64_t behind) {    \
+    T *out = outv;                                                                                             \
+    const T *in = inv;                                                                                         \
+    int64_t whole = width & ~(int64_t)15, tail = width - whole, many = rows / WIDTH * WIDTH;                   \
+    int tails = (int)((tail + WIDTH - 1) / WIDTH);                                                             \
+    V none, fill[GROUPS];                                                                                      \
+    MASK keep[GROUPS];                                                                                         \
+    for (int l = 0; l < WIDTH; l++) none[l] = (start);                                                         \
+    for (int l = 0; l < 16; l++) keep[l / WIDTH][l % WIDTH] = l < tail ? -1 : 0;                               \
+    for (int g = 0; g < GROUPS; g++) fill[g] = (V)(~keep[g] & (MASK)none);                                     \
+    while (many > 0 && (rows - many) * width + behind < tails * WIDTH - tail) many -= WIDTH;                   \
+    if (whole == 0 && tails == 1)                                                                              \
+      NAME(name##_many_rows)(out, in, many, width, 0, 1, none, keep, fill);                                    \
+    else if (whole == 16 && tails == 0)                                                                        \
+      NAME(name##_many_rows)(out, in, many, width, 16, 0, none, keep, fill);                                   \
+    else if (whole == 16 && tails == 1)                                                                        \
+      NAME(name##_many_rows)(out, in, many, width, 16, 1, none, keep, fill);                                   \
+    else                                                                                                       \
+      NAME(name##_many_rows)(out, in, many, width, whole, tails, none, keep, fill);                            \
+    for (int64_t r = many; r < rows; r++)                                                                      \
+      out[r] = NAME(name##_one_row)(in + r * width, width, whole, tails, none, keep, fill);                    \
   }
 
 #define LANES_FUNCTION(name, expr)                                                                             \
@@ -85,6 +112,8 @@
 #define REDUCE_LOGICAL(name, start, expr)
 #define REDUCE_NUMERIC(name, start, expr)                                                                   \
   ROW_FUNCTION(name)                                                                                           \
+  MANY_ROWS_FUNCTION(name)                                                                                     \
+  ONE_ROW_FUNCTION(name)                                                                                       \
   ROWS_FUNCTION(name, start)                                                                                \
   LANES_FUNCTION(name, expr)                                                                                   \
   COMBINE_FUNCTION(name, expr)
@@ -106,6 +135,8 @@ static void NAME(fill)(lode_reducer *reducers) {
 #undef REDUCE_NUMERIC
 #undef REDUCE_LOGICAL
 #undef ROW_FUNCTION
+#undef MANY_ROWS_FUNCTION
+#undef ONE_ROW_FUNCTION
 #undef ROWS_FUNCTION
 #undef LANES_FUNCTION
 #undef COMBINE_FUNCTION

@@ -23,6 +23,7 @@
 #undef LOW3
 #undef LOW4
 #undef MASK
+#undef MERGE
 #undef REGISTER
 #undef ROW_ORDER
 #undef SHUFFLE
@@ -57,6 +58,7 @@ typedef T NAME(loose) __attribute__((vector_size(REGISTER), aligned(ELEMENT), ma
 #define LOAD(p)   ((V)(*(const NAME(loose) *)(p)))
 #define STORE(p, v) (*(NAME(loose) *)(p) = (NAME(loose))(v))
 #define CHOOSE(m, a, b) ((V)(((m) & (MASK)(a)) | (~(m) & (MASK)(b))))
+#define MERGE(m, a, b)  ((V)(((m) & (MASK)(a)) | (MASK)(b))) /* CHOOSE, where b is 0 wherever m is set */
 
 /* The reductions of core/ops.def on vectors: the same values, element by element. */
 #define VECTOR_sum(a, b)  ((V)((NAME(wrap))(a) + (NAME(wrap))(b)))

@@ -3,7 +3,6 @@
 #include "functions.h"
 
 #include <cblas.h>
-#include <lapacke.h>
 #include <string.h>
 
 /* Solves X^T op(A) = B^T or op(A) x = b with the triangle `uplo` of column-major a. `transposed` is for
@@ -50,12 +49,21 @@
     triangular_##S(n, k, packed, CblasUpper, true, CblasNonUnit, x);                                           \
   }
 
+/* LAPACK's Fortran interface; the last argument of potrf is the length of a string. */
 #define FACTOR(S, T)                                                                                           \
+  extern void S##getrf_(const int32_t *m, const int32_t *n, T *a, const int32_t *lda, int32_t *pivots,         \
+                        int32_t *info);                                                                        \
+  extern void S##potrf_(const char *uplo, const int32_t *n, T *a, const int32_t *lda, int32_t *info,           \
+                        size_t length);                                                                        \
   static int32_t getrf_##S(int32_t n, void *a, int32_t *pivots) {                                              \
-    return LAPACKE_##S##getrf_work(LAPACK_COL_MAJOR, n, n, a, n, pivots);                                      \
+    int32_t info;                                                                                              \
+    S##getrf_(&n, &n, a, &n, pivots, &info);                                                                   \
+    return info;                                                                                               \
   }                                                                                                            \
   static int32_t potrf_##S(int32_t n, void *a) {                                                               \
-    return LAPACKE_##S##potrf_work(LAPACK_COL_MAJOR, 'U', n, a, n);                                            \
+    int32_t info;                                                                                              \
+    S##potrf_("U", &n, a, &n, &info, 1);                                                                       \
+    return info;                                                                                               \
   }
 
 /* One row or one column of results is a matrix times a vector, which gemm of older OpenBLAS does

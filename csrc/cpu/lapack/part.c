@@ -1,24 +1,25 @@
-/* The LAPACK part: what ../lapack.h promises, by OpenBLAS's BLAS and LAPACKE.
+/* The LAPACK part: what ../lapack.h promises, by OpenBLAS.
  *
  * Row-major memory of A is A^T column-major. So LU factors A^T = P L U, and
  * A x = b is solved with the transposed flag. Many right-hand sides X[n, k] lie
  * as X^T, k rows by n columns, so there A X = B is X^T A^T = B^T: triangular
  * solves from the right, then P's exchanges applied to rows of X, last first.
  *
- * Only the _work functions of LAPACKE, column-major: the others scan for NaN, and
- * its row-major forms transpose twice. */
+ * LAPACK is called by its Fortran names. LAPACKE would add nothing here: it scans
+ * for NaN and its row-major forms transpose twice; and where a distribution keeps
+ * it in a library of its own, it brings a second BLAS into the process. */
 #define _GNU_SOURCE /* dladdr */
 #include "../lapack.h"
 
 #include <cblas.h>
 #include <dlfcn.h>
-#include <lapacke.h>
 #include <string.h>
 
 #include "functions.h"
 
-_Static_assert(sizeof(lapack_int) == sizeof(int32_t), "pivots are passed to LAPACK as they are");
+_Static_assert(sizeof(blasint) == sizeof(int32_t), "pivots are passed to LAPACK as they are");
 
+extern void dgetrf_(void); /* for its address alone */
 extern char *openblas_get_config(void) __attribute__((weak));
 extern char *openblas_get_corename(void) __attribute__((weak));
 extern int openblas_get_num_threads(void) __attribute__((weak));
@@ -64,7 +65,7 @@ static void describe(lode_properties *out) {
     services->properties_add(out, "lapack", "%s, %s, threads %d", openblas_get_config(),
                              openblas_get_corename != NULL ? openblas_get_corename() : "?", get_threads());
   Dl_info info;
-  const char *file = dladdr((void *)(uintptr_t)LAPACK_dgetrf, &info) != 0 ? info.dli_fname : "unknown";
+  const char *file = dladdr((void *)(uintptr_t)dgetrf_, &info) != 0 ? info.dli_fname : "unknown";
   services->properties_add(out, "lapack file", "%.200s", file);
   if (openblas_get_config == NULL || strstr(file, "liblapack") != NULL)
     services->properties_add(out, "warning", "LAPACK is the slow reference one: install OpenBLAS");
