@@ -93,6 +93,12 @@ $(MODULE)/core.so: $(BINDING_O) $(SHARED_O)
 $(MODULE)/lapack.so: $(LAPACK_O)
 	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) $(Z_DEFS) $(LAPACK_DIRS) $(LAPACK_LIBS) -lpthread -ldl -lm
 
+# What the specs need of a host program (spec/host/host.c). Not installed.
+HOST := $(BUILD)/$(LUA_NAME)/host.so
+$(HOST): EXTRA = -isystem $(LUA_INCDIR)
+$(HOST): spec/host/host.c
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LIBFLAG) $(CFLAGS) $(LODE_CFLAGS) $(MARCH) $(EXTRA) $(LODE_LDFLAGS) -o $@ $< -lpthread
+
 # The command with this Lua in its first line; LuaRocks wraps what it finds.
 $(SCRIPT): bin/lode
 	@mkdir -p $(@D) && sed '1s|^#!.*|#!$(LUA_SHEBANG)|' $< > $@ && chmod 755 $@
@@ -140,8 +146,8 @@ check: deps
 check-long:
 	$(AGAIN) check LODE_LONG=1
 
-run-check:
-	@LODE_LONG=$(LODE_LONG) sh scripts/check '$(RUN)' $(SPEC)
+run-check: $(HOST)
+	@LODE_LONG=$(LODE_LONG) LODE_STRESS=$(STRESS) sh scripts/check '$(RUN)' $(SPEC)
 
 bench: deps
 	$(BUILD_AGAIN)

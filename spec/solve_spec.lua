@@ -1,7 +1,6 @@
 -- Systems of equations: what comes out solves them, for every structure, layout and number of right-hand
 -- sides; and a matrix that cannot be solved with raises where its result is first waited for.
 local lode = require("lode")
-local reference = require("spec.reference")
 local support = require("spec.support")
 
 local each_device = support.each_device(it, function(why) pending(why) end)
@@ -170,7 +169,8 @@ describe("solve", function()
   each_device("finds a symmetric matrix that is not positive definite to be general", function(device)
     local a = { 1, 2, 3, 2, 1, 4, 3, 4, 1 }
     local A = matrix(a, { 3, 3 }, "f64", device)
-    check(a, { 1, 2, 3 }, A:solve(lode.tensor({ 1, 2, 3 }, { dtype = "f64", device = device })), 3, 1, "f64", "indefinite")
+    local b = lode.tensor({ 1, 2, 3 }, { dtype = "f64", device = device })
+    check(a, { 1, 2, 3 }, A:solve(b), 3, 1, "f64", "indefinite")
   end)
 
   each_device("of integers takes the default dtype", function(device)
@@ -270,7 +270,8 @@ describe("a factor", function()
         A:release()
         check(a, b, F:solve(matrix(b, { n, 3 }, dtype, device)), n, 3, dtype, case[1] .. " without its matrix")
         F:release()
-        support.fails(function() return F:solve(lode.zeros({ n }, { device = device })) end, "solve: ", "a released factor")
+        local B = lode.zeros({ n }, { device = device })
+        support.fails(function() return F:solve(B) end, "solve: ", "a released factor")
       end
     end
   end)
@@ -319,13 +320,11 @@ describe("a singular matrix", function()
 
   each_device("is raised where its result is first waited for, naming the line of the solve", function(device)
     for _, wait in ipairs({
-      "x:sync()", "x:totable()", "x:download()", "x[1]:item()", "(x + 1):sync()", "x:sum():item()", "x.T2 = 1",
-      "lode.concat({ x, b }):download()", "A:matmul(x):sync()", "b:solve_ex()", "A:upload(1); x:sync()",
+      "x:sync()", "x:totable()", "x:download()", "x[1]:item()", "(x + 1):sync()", "x:sum():item()",
+      "lode.concat({ x, b }):download()", "A:matmul(x):sync()", "A:upload(1) and x:sync()",
     }) do
-      if wait ~= "x.T2 = 1" and wait ~= "b:solve_ex()" then
-        support.raises(device, 5, script("x:compute()\n" .. wait), singular)
-        support.raises(device, 4, script(wait), singular)
-      end
+      support.raises(device, 5, script("x:compute()\nlocal _ = " .. wait), singular)
+      support.raises(device, 4, script("local _ = " .. wait), singular)
     end
   end)
 
@@ -360,7 +359,8 @@ describe("a singular matrix", function()
     local S = lode.tensor({ { 4, 2, 0 }, { 2, 1, 0 }, { 0, 0, 1 } }, options)
     support.fails(function() S:solve(lode.ones({ 3 }, options), { assume = "spd" }):sync() end,
       "solve: matrix is not positive definite: its leading minor of order 2 is not")
-    support.fails(function() S:cholesky():sync() end, "cholesky: matrix is not positive definite", "order 2", "recorded at")
+    support.fails(function() S:cholesky():sync() end, "cholesky: matrix is not positive definite",
+      "order 2", "recorded at")
     support.fails(function() lode.zeros({ 2, 2 }, options):lu():sync() end, "lu: matrix is singular: pivot 1 of 2")
     local F = lode.zeros({ 2, 2 }, options):lu():compute()
     local x = F:solve(lode.ones({ 2 }, options)):compute()
@@ -392,7 +392,8 @@ describe("a singular matrix", function()
     local y, well = lode.solve_ex(lode.eye(2, options), lode.ones({ 2 }, options))
     assert.equal(0, well:item())
     support.holds(y, "f64", { 2 }, { 1, 1 })
-    local _, minor = lode.tensor({ { 1, 0 }, { 0, -1 } }, options):solve_ex(lode.ones({ 2 }, options), { assume = "spd" })
+    local indefinite = lode.tensor({ { 1, 0 }, { 0, -1 } }, options)
+    local _, minor = indefinite:solve_ex(lode.ones({ 2 }, options), { assume = "spd" })
     assert.equal(2, minor:item())
     local F = lode.eye(2, options):lu()
     local z, good = F:solve_ex(lode.ones({ 2 }, options))

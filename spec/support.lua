@@ -225,19 +225,26 @@ function M.interpreter()
 end
 
 -- Runs a script in a new interpreter, with variables of the environment ("LODE_ISA=avx2"). Returns
--- all that it wrote, and its exit status.
+-- all that it wrote, and its exit status (124: it hung).
 function M.child(text, variables)
   local name = os.tmpname()
   local file = assert(io.open(name, "w"))
   file:write(text)
   file:close()
-  local command = ("env %s '%s' '%s' 2>&1; echo \"status $?\""):format(variables or "", M.interpreter(), name)
+  local command = ("env %s timeout 30 '%s' '%s' 2>&1; echo \"status $?\""):format(variables or "",
+    M.interpreter(), name)
   local pipe = assert(io.popen(command))
   local output = pipe:read("*a")
   pipe:close()
   os.remove(name)
   local written, status = output:match("^(.*)status (%d+)%s*$")
   return written, tonumber(status)
+end
+
+-- The C test host (spec/host/host.c), or nil where it is not built.
+function M.host()
+  local found, host = pcall(require, "host")
+  return found and type(host) == "table" and host.fork and host or nil
 end
 
 return M

@@ -62,8 +62,9 @@ static bool needs_memory(const lode_node *node, int i) {
 }
 
 /* Recorded nodes below `root`, in the order of their inputs, into `seen`, and the cuts among them into
- * `cut`. Post-order by an explicit stack: a node is finished when it is on top for the second time. */
-static lode_status visit(lode_planner *p, uint64_t epoch, lode_node *root) {
+ * `cut`, of which the roots are some. Post-order by an explicit stack: a node is finished when it is on top for
+ * the second time. */
+static lode_status visit(lode_planner *p, uint64_t epoch, lode_node *root, lode_node *const *roots, int count) {
   LODE_TRY(push(p->context, &p->stack, root));
   while (p->stack.count > 0) {
     lode_node *node = p->stack.node[p->stack.count - 1];
@@ -79,7 +80,9 @@ static lode_status visit(lode_planner *p, uint64_t epoch, lode_node *root) {
     p->stack.count--;
     node->mark = epoch;
     LODE_TRY(push(p->context, &p->seen, node));
-    if (is_cut(node)) LODE_TRY(push(p->context, &p->cut, node));
+    bool wanted = is_cut(node);
+    for (int i = 0; i < count && !wanted; i++) wanted = roots[i] == node;
+    if (wanted) LODE_TRY(push(p->context, &p->cut, node));
   }
   return LODE_OK;
 }
@@ -90,8 +93,8 @@ static lode_status push_once(lode_context *context, lode_node_list *list, lode_n
   return push(context, list, node);
 }
 
-/* What is to be computed, in order: a node's inputs that need memory come before it, the roots last. */
-static lode_status order_cuts(lode_planner *p, lode_node *const *root, int count) {
+/* What is to be computed, in order: a node's inputs that need memory come before it. */
+static lode_status order_cuts(lode_planner *p) {
   for (int i = 0; i < p->cut.count; i++) {
     lode_node *node = p->cut.node[i];
     for (int k = 0; k < node->ninputs; k++)
@@ -99,18 +102,27 @@ static lode_status order_cuts(lode_planner *p, lode_node *const *root, int count
         LODE_TRY(push_once(p->context, &p->ordered, node->input[k]));
     LODE_TRY(push_once(p->context, &p->ordered, node));
   }
-  for (int i = 0; i < count; i++)
-    if (root[i]->storage == NULL) LODE_TRY(push_once(p->context, &p->ordered, root[i]));
   return LODE_OK;
 }
 
 /* ---- running ---------------------------------------------------------------------------- */
 
+/* A view is a leaf over its base's memory if the base has some, or is no larger than the view (a broadcast):
+ * then it gets some. Of a larger base only the part in view is computed. */
+static lode_status compute_view(lode_node *node) {
+  if (lode_view_settle(node)) return LODE_OK;
+  lode_node *base = lode_node_base(node);
+  if (lode_shape_count(&base->shape) > lode_shape_count(&node->shape)) return lode_plan_run(node);
+  LODE_TRY(lode_plan_run(base));
+  lode_view_settle(node);
+  return LODE_OK;
+}
+
 static lode_status compute_node(lode_node *node) {
   if (node->storage != NULL) return LODE_OK; /* made on the way to another */
   switch ((lode_node_kind)node->kind) {
   case LODE_NODE_VIEW:
-    return lode_view_settle(node) ? LODE_OK : lode_plan_run(node);
+    return compute_view(node);
   case LODE_NODE_RESHAPE:
     return lode_compute_reshape(node);
   case LODE_NODE_MATMUL:
@@ -141,6 +153,8 @@ lode_status lode_compute_touch(lode_context *context, lode_stream *stream, lode_
   p->touched[p->ntouched].storage = lode_storage_ref(storage);
   p->touched[p->ntouched].stream = stream;
   p->touched[p->ntouched++].writes = writes;
+  storage->touched = true;
+  storage->writing = storage->writing || writes;
   return LODE_OK;
 }
 
@@ -148,7 +162,7 @@ lode_status lode_compute_touch(lode_context *context, lode_stream *stream, lode_
 static lode_status mark_used(lode_context *context, lode_stream *stream) {
   lode_planner *p = context->planner;
   lode_event *event;
-  lode_status status = stream->device->api->event_record(stream, &event, &context->error);
+  lode_status status = lode_context_record(context, stream, &event);
   if (status != LODE_OK) return status;
   for (int i = 0; i < p->ntouched; i++) {
     if (p->touched[i].stream != stream) continue;
@@ -159,7 +173,6 @@ static lode_status mark_used(lode_context *context, lode_stream *stream) {
   return status;
 }
 
-/* Without an event the work would be untraceable: then it is waited for. */
 static lode_status finish(lode_context *context) {
   lode_planner *p = context->planner;
   lode_status status = LODE_OK;
@@ -169,10 +182,12 @@ static lode_status finish(lode_context *context) {
     for (int k = 0; k < i && !done; k++) done = p->touched[k].stream == stream;
     if (done) continue;
     lode_status marked = mark_used(context, stream);
-    if (marked != LODE_OK) stream->device->api->stream_sync(stream, NULL);
     if (status == LODE_OK) status = marked;
   }
-  for (int i = 0; i < p->ntouched; i++) lode_storage_unref(p->touched[i].storage);
+  for (int i = 0; i < p->ntouched; i++) {
+    p->touched[i].storage->touched = p->touched[i].storage->writing = false;
+    lode_storage_unref(p->touched[i].storage);
+  }
   p->ntouched = 0;
   return status;
 }
@@ -186,8 +201,8 @@ static lode_status compute_all(lode_planner *p, lode_node *const *root, int coun
   uint64_t epoch = p->context->epoch += 2; /* epoch - 1: entered, epoch: finished */
   p->stack.count = p->seen.count = p->cut.count = p->ordered.count = 0;
   for (int i = 0; i < count; i++)
-    if (root[i]->storage == NULL) LODE_TRY(visit(p, epoch, root[i]));
-  LODE_TRY(order_cuts(p, root, count));
+    if (root[i]->storage == NULL) LODE_TRY(visit(p, epoch, root[i], root, count));
+  LODE_TRY(order_cuts(p));
   /* Settling drops inputs: the lists hold what they name until the end. */
   for (int i = 0; i < p->seen.count; i++) lode_node_ref(p->seen.node[i]);
   lode_status status = LODE_OK;

@@ -41,6 +41,8 @@ void lode_context_unref(lode_context *context) {
     next = storage->next;
     free(storage);
   }
+  for (int i = 0; i < context->npending; i++) lode_event_unref(context->pending[i]);
+  free(context->pending);
   lode_planner_free(context->planner);
   free(context);
 }
@@ -97,12 +99,65 @@ void lode_context_drain(lode_context *context) {
   if (context->zombies != NULL) lode_factor_sweep(context, false);
 }
 
+/* ---- work in flight ------------------------------------------------------- */
+
+static bool make_room(lode_context *context) {
+  int kept = 0;
+  for (int i = 0; i < context->npending; i++) {
+    lode_event *event = context->pending[i];
+    if (event->device->api->event_ready(event)) lode_event_unref(event);
+    else context->pending[kept++] = event;
+  }
+  context->npending = kept;
+  if (kept < context->pending_room) return true;
+  int room = kept == 0 ? 8 : 2 * kept;
+  lode_event **grown = realloc(context->pending, (size_t)room * sizeof *grown);
+  if (grown == NULL) return false;
+  context->pending = grown;
+  context->pending_room = room;
+  return true;
+}
+
+/* The later event of a stream stands for the earlier ones. */
+static bool note_event(lode_context *context, lode_event *event) {
+  for (int i = 0; i < context->npending; i++) {
+    if (context->pending[i]->stream != event->stream) continue;
+    lode_event_unref(context->pending[i]);
+    context->pending[i] = lode_event_ref(event);
+    return true;
+  }
+  if (context->npending == context->pending_room && !make_room(context)) return false;
+  context->pending[context->npending++] = lode_event_ref(event);
+  return true;
+}
+
+lode_status lode_context_record(lode_context *context, lode_stream *stream, lode_event **out) {
+  lode_status status = stream->device->api->event_record(stream, out, &context->error);
+  if (status == LODE_OK && !note_event(context, *out)) {
+    lode_event_unref(*out);
+    status = lode_fail(&context->error, LODE_NOMEM, "lode: no host memory to note an event");
+  }
+  if (status != LODE_OK) stream->device->api->stream_sync(stream, NULL);
+  return status;
+}
+
 lode_status lode_context_sync(lode_context *context, lode_device *device) {
+  lode_status status = LODE_OK;
+  int kept = 0;
+  for (int i = 0; i < context->npending; i++) {
+    lode_event *event = context->pending[i];
+    if (event->device != device) {
+      context->pending[kept++] = event;
+      continue;
+    }
+    bool waited;
+    lode_status reached = device->api->event_wait(event, &waited, &context->error);
+    if (status == LODE_OK) status = reached;
+    lode_event_unref(event);
+  }
+  context->npending = kept;
   int i = slot_of(context, device);
-  if (i == LODE_MAX_DEVICES) return LODE_OK;
-  if (context->stream[i].own != NULL)
-    LODE_TRY(device->api->stream_sync(context->stream[i].own, &context->error));
-  if (context->stream[i].chosen != NULL)
-    LODE_TRY(device->api->stream_sync(context->stream[i].chosen, &context->error));
-  return LODE_OK;
+  if (status == LODE_OK && i < LODE_MAX_DEVICES && context->stream[i].own != NULL)
+    status = device->api->stream_sync(context->stream[i].own, &context->error);
+  return status;
 }

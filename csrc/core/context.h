@@ -34,6 +34,11 @@ struct lode_context {
   lode_planner *planner;       /* scratch, made on first use */
   uint64_t epoch;              /* marks visited nodes */
 
+  /* The last event of each stream that work of this context went to, until it is known to be reached. */
+  lode_event **pending;
+  int npending, pending_room;
+  lode_device *short_of; /* the device whose memory was last not enough */
+
   int64_t held;      /* bytes of storages alive */
   int64_t allocated; /* bytes of storages ever made: what drives the collector */
   int64_t computes;  /* graphs computed, by request or because they grew too large */
@@ -54,7 +59,10 @@ lode_status lode_context_choose(lode_context *context, lode_device *device, lode
 void lode_context_discard(lode_context *context, lode_node *node);
 /* Frees what was given up. Called on entry of every function that allocates. */
 void lode_context_drain(lode_context *context);
-/* Waits for all work of this context on `device`. */
+/* An event behind all work on `stream` so far, which lode_context_sync will wait for too. If it cannot be
+ * had the stream's work is waited for: nothing is left that nobody could trace. */
+lode_status lode_context_record(lode_context *context, lode_stream *stream, lode_event **out);
+/* Waits for all work of this context on `device`, whatever stream it went to. */
 lode_status lode_context_sync(lode_context *context, lode_device *device);
 
 #endif

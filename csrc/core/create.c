@@ -24,11 +24,15 @@ lode_status lode_record_iota(lode_context *context, const char *who, lode_device
 }
 
 /* *node = op(*node, number), replacing the reference also on failure (with NULL). */
-static lode_status with_number(lode_context *context, lode_op op, lode_node **node,
+static lode_status with_number(lode_context *context, const char *who, lode_op op, lode_node **node,
                                const lode_operand *number) {
-  lode_operand operand[2] = {{.node = *node}, *number};
+  lode_scalar unused; /* a number that does not fit is the caller's mistake, and named as such */
   lode_node *result = NULL;
-  lode_status status = lode_record_op(context, op, operand, &result);
+  lode_status status = lode_scalar_from(&context->error, who, number, (lode_dtype)(*node)->dtype, &unused);
+  if (status == LODE_OK) {
+    lode_operand operand[2] = {{.node = *node}, *number};
+    status = lode_record_op(context, op, operand, &result);
+  }
   lode_node_unref(*node);
   *node = result;
   return status;
@@ -50,8 +54,8 @@ lode_status lode_record_arange(lode_context *context, const char *who, lode_devi
   bool floating = lode_dtype_kind(dtype) == LODE_KIND_FLOAT;
   LODE_TRY(lode_record_iota(context, who, device, &shape, 0, &node));
   lode_status status = with_cast(&node, floating ? LODE_F64 : LODE_I64);
-  if (status == LODE_OK) status = with_number(context, LODE_OP_multiply, &node, step);
-  if (status == LODE_OK) status = with_number(context, LODE_OP_add, &node, start);
+  if (status == LODE_OK) status = with_number(context, who, LODE_OP_multiply, &node, step);
+  if (status == LODE_OK) status = with_number(context, who, LODE_OP_add, &node, start);
   if (status == LODE_OK) status = with_cast(&node, dtype);
   if (status == LODE_OK) *out = node;
   return status;

@@ -37,6 +37,7 @@ typedef struct lode_stream {
 /* A point in a stream. Counted; begins a device's event. */
 typedef struct lode_event {
   lode_device *device;
+  const lode_stream *stream; /* that it was recorded on: to compare, not to follow */
   atomic_int refs;
 } lode_event;
 

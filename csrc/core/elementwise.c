@@ -184,18 +184,19 @@ static lode_status apply(lode_context *context, lode_op op, lode_node **node, lo
   return LODE_OK;
 }
 
-/* x^n for the exponents that are cheaper and no less exact as products; *done says whether. */
+/* x^n for the exponents that are cheaper and no less exact as products; *done says whether. x^0.5 is the square
+ * root, as in NumPy: it differs from pow at -0.0 and -inf alone. */
 static lode_status small_power(lode_context *context, lode_node *x, const lode_operand *exponent, bool *done,
                                lode_node **out) {
   double n = exponent->integer_valued ? (double)exponent->integer : exponent->number;
   bool floating = lode_dtype_kind((lode_dtype)x->dtype) == LODE_KIND_FLOAT;
-  *done = x->dtype != LODE_BOOL &&
-          (n == 1 || n == 2 || n == 3 || n == 4 || (floating && (n == -1 || n == -2 || n == 0.5)));
+  *done =
+      x->dtype != LODE_BOOL && (n == 1 || n == 2 || n == 3 || n == 4 || (floating && (n == -1 || n == 0.5)));
   if (!*done) return LODE_OK;
   lode_node *node = lode_node_ref(x);
   lode_status status = LODE_OK;
   if (n == 0.5) status = apply(context, LODE_OP_sqrt, &node, NULL);
-  if (n == 2 || n == -2 || n == 3 || n == 4) status = apply(context, LODE_OP_square, &node, NULL);
+  if (n == 2 || n == 3 || n == 4) status = apply(context, LODE_OP_square, &node, NULL);
   if (status == LODE_OK && n == 4) status = apply(context, LODE_OP_square, &node, NULL);
   if (status == LODE_OK && n == 3) status = apply(context, LODE_OP_multiply, &node, x);
   if (status == LODE_OK && n < 0) {

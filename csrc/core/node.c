@@ -135,15 +135,26 @@ static int weigh(lode_node *node) {
   return count_recorded(node);
 }
 
+/* Gives memory to what the node is made of: the bases of views, not the views, which may be broadcasts of
+ * any size; and not to fills and iotas, which are made anew wherever they are used. */
+static lode_status compute_inputs(lode_node *node) {
+  for (int i = 0; i < node->ninputs; i++) {
+    lode_node *base = lode_node_base(node->input[i]);
+    if (base->kind == LODE_NODE_FILL || base->kind == LODE_NODE_IOTA) continue;
+    LODE_TRY(lode_compute(node->context, &base, 1));
+  }
+  return LODE_OK;
+}
+
 lode_status lode_node_recorded(lode_node *node, lode_node **out) {
   node->weight = weigh(node);
   if (node->weight > MAX_GRAPH) {
-    lode_status status = lode_compute(node->context, node->input, node->ninputs);
+    lode_status status = compute_inputs(node);
     if (status != LODE_OK) {
       lode_node_unref(node);
       return status;
     }
-    node->weight = 1;
+    node->weight = count_recorded(node);
   }
   *out = node;
   return LODE_OK;

@@ -95,7 +95,8 @@ bool lode_node_contiguous(const lode_node *node); /* a leaf in row-major order w
 lode_node *lode_node_new(lode_context *context, lode_node_kind kind, lode_dtype dtype, lode_device *device,
                          const lode_shape *shape);
 lode_status lode_node_inputs(lode_node *node, lode_node *const *input, int count); /* takes references */
-/* Ends recording: weighs the node and computes the graph if it has grown too large. Steals *node on failure. */
+/* Ends recording: weighs the node, and computes what it is made of if the graph has grown too large. Takes the
+ * reference, which passes to *out or, on failure, is dropped. */
 lode_status lode_node_recorded(lode_node *node, lode_node **out);
 /* Turns a recorded node into a leaf over `storage` (row-major; the reference passes on). */
 void lode_node_settle(lode_node *node, lode_storage *storage);
@@ -140,6 +141,8 @@ lode_status lode_record_random(lode_context *context, lode_op op, lode_device *d
 /* Used inside core. The caller has made sure that the view stays inside the input. */
 lode_view lode_view_identity(const lode_node *input);
 void lode_view_fix(lode_view *view, int dim, int64_t start); /* one index along the input's dim */
+/* What a chain of recorded views looks at. */
+lode_node *lode_node_base(lode_node *node);
 /* Turns a VIEW node whose base has memory into a leaf; false: the base is still recorded. */
 bool lode_view_settle(lode_node *node);
 lode_status lode_record_view(lode_node *input, const lode_shape *shape, const lode_view *view, lode_node **out);

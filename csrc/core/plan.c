@@ -26,7 +26,10 @@ typedef struct plan_job {
   dim_group group[LODE_MAX_DIMS];    /* by dim of the space */
   int64_t out_stride[LODE_MAX_DIMS]; /* likewise; 0 where reduced */
   lode_fault **fault;                /* what the accesses depend on is added here */
+  int boxes;                         /* run so far */
 } plan_job;
+
+enum { MANY_BOXES = 64 };
 
 typedef enum run_result { RUN_OK, RUN_FULL, RUN_MATERIALIZE, RUN_FAILED } run_result;
 
@@ -213,11 +216,14 @@ static run_result run_box(lode_planner *p, plan_job *job, int inner, const int64
     if (result == LODE_EMIT_OK) {
       if (p->inner >= 0) drop_rows(p);
       fill_args(p, job);
+      job->boxes++;
       *status = enqueue(p, job);
       return *status == LODE_OK ? RUN_OK : RUN_FAILED;
     }
     int d = p->split_dim;
-    if (job->group[d] == REDUCED) return RUN_MATERIALIZE;
+    /* A reduction cannot be cut; and concats of concats would multiply their parts. */
+    bool many = job->boxes > MANY_BOXES && p->split_node != lode_node_base(job->source);
+    if (job->group[d] == REDUCED || many) return RUN_MATERIALIZE;
     int64_t at = p->split_at, end = to[d];
     to[d] = at;
     run_result left = run_box(p, job, inner, from, to, status);
@@ -295,6 +301,7 @@ static lode_status run_job(plan_job *job) {
     run_result result = run_space(p, job, rows ? last : -1, &status);
     if (result == RUN_FULL && rows) result = run_space(p, job, -1, &status);
     if (result == RUN_OK || result == RUN_FAILED) return status;
+    job->boxes = 0;
     LODE_TRY(result == RUN_MATERIALIZE ? lode_plan_run(p->split_node) : relieve(job->source));
   }
 }

@@ -102,6 +102,7 @@ static void become_alias(lode_node *node, lode_node *input, const int64_t *strid
   lode_fault *fault = lode_fault_ref(input->fault);
   int64_t offset = input->offset;
   lode_node_settle(node, lode_storage_ref(input->storage));
+  lode_fault_unref(node->fault); /* of an attempt that failed */
   node->fault = fault;
   node->offset = offset;
   memcpy(node->stride, stride, sizeof node->stride);

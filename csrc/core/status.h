@@ -16,7 +16,7 @@
 #define LODE_STATUS_MAP(X)                                                                                     \
   X(OK, "ok")                                                                                                  \
   X(INVALID, "invalid argument")       /* the caller's mistake */                                              \
-  X(NOMEM, "out of memory")            /* nothing has changed; free something and call again */                \
+  X(NOMEM, "out of memory")            /* may be called again: what was done so far is kept */                 \
   X(NUMERIC, "numerical failure")      /* a singular or non-positive-definite matrix */                        \
   X(UNAVAILABLE, "not available here") /* a device or part that this build or machine lacks */                 \
   X(SYSTEM, "system error")            /* a thread, a driver, a library said no */

@@ -33,6 +33,7 @@ lode_status lode_storage_new(lode_context *context, const char *who, lode_device
   if (bytes == 0) bytes = 1;
   lode_status status = device->api->alloc(device, bytes, &storage->block, &context->error);
   if (status == LODE_NOMEM) {
+    context->short_of = device;
     lode_context_drain(context);
     device->api->trim(device);
     status = device->api->alloc(device, bytes, &storage->block, &context->error);
@@ -69,6 +70,7 @@ void lode_storage_unref(lode_storage *storage) {
 }
 
 bool lode_storage_ready(lode_storage *storage) {
+  if (storage->writing) return false;
   if (storage->write == NULL) return true;
   if (!storage->device->api->event_ready(storage->write)) return false;
   lode_event_unref(storage->write);
@@ -88,7 +90,7 @@ static void sweep_uses(lode_storage *storage) {
 
 bool lode_storage_idle(lode_storage *storage) {
   sweep_uses(storage);
-  return lode_storage_ready(storage) && storage->nuses == 0;
+  return !storage->touched && lode_storage_ready(storage) && storage->nuses == 0;
 }
 
 static lode_status event_wait(lode_device *device, lode_event *event, lode_error *error) {
@@ -106,7 +108,7 @@ lode_status lode_storage_wait(lode_storage *storage, lode_error *error) {
 }
 
 lode_status lode_storage_order(lode_storage *storage, lode_stream *stream, lode_error *error) {
-  if (lode_storage_ready(storage)) return LODE_OK;
+  if (storage->writing || lode_storage_ready(storage)) return LODE_OK; /* writing: on the same stream */
   return storage->device->api->stream_wait(stream, storage->write, error);
 }
 
@@ -114,6 +116,12 @@ lode_status lode_storage_used(lode_storage *storage, lode_event *event, bool wri
   if (writes) {
     lode_event_unref(storage->write);
     storage->write = lode_event_ref(event);
+    return LODE_OK;
+  }
+  for (int i = 0; i < storage->nuses; i++) {
+    if (storage->use[i]->stream != event->stream) continue;
+    lode_event_unref(storage->use[i]); /* the later event of a stream stands for the earlier ones */
+    storage->use[i] = lode_event_ref(event);
     return LODE_OK;
   }
   if (storage->nuses == LODE_MAX_USES) sweep_uses(storage);

@@ -20,13 +20,14 @@ typedef struct lode_storage {
   void *block;
   size_t bytes;                   /* as asked for */
   lode_event *write;              /* reached when the contents are there; NULL: they are */
-  lode_event *use[LODE_MAX_USES]; /* readers not known to be done */
+  lode_event *use[LODE_MAX_USES]; /* the last reader on each of so many streams, if not known to be done */
+  bool touched, writing;          /* used, written by the compute in progress: its event is not recorded yet */
   struct lode_storage *next;      /* in the context's list of unused headers */
 } lode_storage;
 
 /* Allocation goes up a ladder before it gives up: drop what is dead, then trim
  * the device. NOMEM after that leaves all as it was; the binding then collects
- * Lua's garbage and calls again (counted as a retry by lode_context_retried). */
+ * Lua's garbage and calls again. The device that was short is context->short_of. */
 lode_status lode_storage_new(lode_context *context, const char *who, lode_device *device, size_t bytes,
                              lode_storage **out);
 lode_storage *lode_storage_ref(lode_storage *storage);
@@ -37,7 +38,8 @@ bool lode_storage_idle(lode_storage *storage);  /* nothing pending, neither writ
 lode_status lode_storage_wait(lode_storage *storage, lode_error *error);
 /* Orders later work on `stream` behind the storage's writer. */
 lode_status lode_storage_order(lode_storage *storage, lode_stream *stream, lode_error *error);
-/* Notes that work up to `event` reads (or, with `writes`, makes) the contents. */
+/* Notes that work up to `event` reads (or, with `writes`, makes) the contents. Waits only where more
+ * than LODE_MAX_USES streams read the same storage at once. */
 lode_status lode_storage_used(lode_storage *storage, lode_event *event, bool writes, lode_error *error);
 
 #endif

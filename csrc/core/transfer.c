@@ -22,7 +22,7 @@ static lode_status copy_in(lode_node *node, const void *host) {
   lode_count(node->device, LODE_COUNT_uploads);
   if (stream->is_inline) return LODE_OK;
   lode_event *event;
-  LODE_TRY(node->device->api->event_record(stream, &event, &context->error));
+  LODE_TRY(lode_context_record(context, stream, &event));
   lode_status status = lode_storage_used(node->storage, event, true, &context->error);
   lode_event_unref(event);
   return status;

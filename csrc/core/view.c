@@ -28,9 +28,15 @@ static void settle_on(lode_node *node, lode_node *input, const lode_view *view) 
   }
   lode_fault *fault = lode_fault_ref(input->fault);
   lode_node_settle(node, lode_storage_ref(input->storage));
+  lode_fault_unref(node->fault); /* of an attempt that failed */
   node->fault = fault;
   node->offset = offset;
   memcpy(node->stride, stride, sizeof stride);
+}
+
+lode_node *lode_node_base(lode_node *node) {
+  while (node->storage == NULL && node->kind == LODE_NODE_VIEW) node = node->input[0];
+  return node;
 }
 
 bool lode_view_settle(lode_node *node) {
@@ -98,7 +104,9 @@ static lode_status select_range(lode_node *input, int d, const lode_index *index
     return lode_fail(error, LODE_INVALID, "index: a range in dim %d starts at 0; indices start at 1", d + 1);
   /* {-1, 0}-like ends are the empty range only where they stand just beside the start. */
   if (index->last == 0) last = 0;
-  bool empty = step > 0 ? last == first - 1 : last == first + 1;
+  if (first < 0 || first > n + 1 || last < 0 || last > n + 1)
+    first = last = -1; /* outside; nothing overflows */
+  bool empty = first >= 0 && (step > 0 ? last == first - 1 : last == first + 1);
   bool inside =
       first >= 1 && first <= n && last >= 1 && last <= n && (step > 0 ? last >= first : last <= first);
   bool beside = empty && first >= (step > 0 ? 1 : 0) && first <= (step > 0 ? n + 1 : n);

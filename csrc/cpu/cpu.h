@@ -1,10 +1,11 @@
 /* The CPU device: what its files share, and its one way in.
  *
  *   device.c     the table of core/device.h, transfers, describe
- *   threads.c    the thread pool        pool.c      memory
- *   stream.c     streams and events     evaluator.c programs (tile.c, isa/)
- *   linalg.c     factor, solve, product (product.c; lapack/ is a part)
- *   fork.c       what a child process inherits */
+ *   threads.c    the thread pool          pool.c       memory
+ *   stream.c     streams and events       fork.c       what a child inherits
+ *   evaluator.c  passes of a program: reduction.c, over tiles: plan.c, tile.c
+ *   isa.c        the loops of isa/, built for each instruction set
+ *   linalg.c     product (product.c), factor (structure.c), solve; lapack/ is a part */
 #ifndef LODE_CPU_H
 #define LODE_CPU_H
 

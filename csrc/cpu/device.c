@@ -15,8 +15,8 @@
 #include "threads.h"
 
 enum {
-  COPY_PIECE = 256 << 10,   /* what a thread copies at a time */
-  COPY_ALONE = 2 << 20,     /* up to here one thread is as fast */
+  COPY_PIECE = 256 << 10,  /* what a thread copies at a time */
+  COPY_ALONE = 2 << 20,    /* up to here one thread is as fast */
   STAGED_AT_MOST = 4 << 20 /* uploads behind other work up to this are buffered; larger ones wait */
 };
 
@@ -38,8 +38,7 @@ static void copy_piece(void *context, int64_t index, int worker) {
 void lode_copy(void *to, const void *from, size_t bytes) {
   if (bytes == 0 || to == from) return;
   copying copy = {to, from, bytes};
-  if (bytes <= COPY_ALONE)
-    memcpy(to, from, bytes);
+  if (bytes <= COPY_ALONE) memcpy(to, from, bytes);
   else
     lode_threads_run(copy_piece, &copy, (int64_t)((bytes + COPY_PIECE - 1) / COPY_PIECE), lode_threads_count());
 }
@@ -59,7 +58,8 @@ static lode_status run_transfer(const void *arguments, lode_error *error) {
   return LODE_OK;
 }
 
-static lode_status copy_in(lode_stream *stream, void *block, const void *host, size_t bytes, lode_error *error) {
+static lode_status copy_in(lode_stream *stream, void *block, const void *host, size_t bytes,
+                           lode_error *error) {
   if (!lode_stream_idle(stream)) {
     transfer t = {block, NULL, bytes, bytes <= STAGED_AT_MOST ? malloc(bytes > 0 ? bytes : 1) : NULL};
     if (t.staged != NULL) {
@@ -74,13 +74,15 @@ static lode_status copy_in(lode_stream *stream, void *block, const void *host, s
   return LODE_OK;
 }
 
-static lode_status copy_out(lode_stream *stream, void *host, const void *block, size_t bytes, lode_error *error) {
+static lode_status copy_out(lode_stream *stream, void *host, const void *block, size_t bytes,
+                            lode_error *error) {
   LODE_TRY(lode_cpu_stream_sync(stream, error));
   lode_copy(host, block, bytes);
   return LODE_OK;
 }
 
-static lode_status copy_within(lode_stream *stream, void *to, const void *from, size_t bytes, lode_error *error) {
+static lode_status copy_within(lode_stream *stream, void *to, const void *from, size_t bytes,
+                               lode_error *error) {
   transfer t = {to, from, bytes, NULL};
   return lode_stream_enqueue(stream, run_transfer, &t, sizeof t, error);
 }
@@ -99,7 +101,8 @@ static lode_status run_program(const void *arguments, lode_error *error) {
   return lode_evaluate(&run->program, &run->args, error);
 }
 
-static lode_status run(lode_stream *stream, const lode_program *program, const lode_args *args, lode_error *error) {
+static lode_status run(lode_stream *stream, const lode_program *program, const lode_args *args,
+                       lode_error *error) {
   if (stream->is_inline) return lode_evaluate(program, args, error);
   run_arguments copy = {*program, *args};
   return lode_stream_enqueue(stream, run_program, &copy, sizeof copy, error);

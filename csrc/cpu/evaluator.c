@@ -14,7 +14,10 @@
  * alone. Tasks are long enough for claiming them to be free, and short enough to end together. */
 static const double worth_threads = 100e3, worth_thread = 40e3, task_length = 15e3; /* ns */
 
-enum { TASKS_PER_THREAD = 8 };
+enum {
+  TASKS_PER_THREAD = 8,
+  BLOCK_ROWS = 64 /* of a tile that is read down the columns: several cache lines of each */
+};
 
 /* ---- scratch memory ----------------------------------------------------- */
 
@@ -71,7 +74,8 @@ static void run_task(void *context, int64_t index, int worker) {
     own->started = true;
   }
   int64_t first = index * pass->per_task, left = pass->units - first;
-  pass->unit(pass, &own->state, workspace + pass->plan_bytes, first, left < pass->per_task ? left : pass->per_task);
+  pass->unit(pass, &own->state, workspace + pass->plan_bytes, first,
+             left < pass->per_task ? left : pass->per_task);
 }
 
 static int64_t tasks_of(lode_pass *pass) {
@@ -96,7 +100,8 @@ lode_status lode_pass_run(lode_pass *pass, size_t bytes, lode_error *error) {
   size_t stride = pass->workspace_bytes + (sizeof(lode_pass_worker) + 63) / 64 * 64;
   size_t all = stride * (size_t)pass->threads;
   pass->memory = lode_scratch_take(all);
-  if (pass->memory == NULL) return lode_fail(error, LODE_NOMEM, "cannot have %zu bytes of workspace on cpu", all);
+  if (pass->memory == NULL)
+    return lode_fail(error, LODE_NOMEM, "cannot have %zu bytes of workspace on cpu", all);
   for (int t = 0; t < pass->threads; t++)
     ((lode_pass_worker *)(void *)(pass->memory + (size_t)t * stride + pass->workspace_bytes))->started = false;
   lode_threads_run(run_task, pass, tasks, pass->threads);
@@ -107,7 +112,8 @@ lode_status lode_pass_run(lode_pass *pass, size_t bytes, lode_error *error) {
 /* ---- storing ------------------------------------------------------------ */
 
 /* Units are tiles: down the rows, or, where rows are cut, along the columns of each group of rows. */
-static void store_units(lode_pass *pass, lode_tile_state *state, char *workspace, int64_t first, int64_t count) {
+static void store_units(lode_pass *pass, lode_tile_state *state, char *workspace, int64_t first,
+                        int64_t count) {
   (void)workspace;
   const lode_plan *plan = &pass->plan;
   const lode_args *args = plan->args;
@@ -137,8 +143,8 @@ static lode_status run_store(lode_pass *pass, lode_error *error) {
     rows = elements / inner;
     rows = rows >= 16 ? rows / 16 * 16 : rows < 1 ? 1 : rows;
   } else if (plan->cut == LODE_CUT_BLOCK) {
-    rows = 64;
-    columns = elements / 16;
+    rows = BLOCK_ROWS;
+    columns = elements / BLOCK_ROWS;
   } else {
     columns = elements;
   }

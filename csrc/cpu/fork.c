@@ -10,7 +10,12 @@
 #include "stream.h"
 #include "threads.h"
 
+/* How many of our registrations this fork has called; the first one prepares, the last one lets go. Two
+ * threads may fork at once. */
+static _Thread_local int called;
+
 static void prepare(void) {
+  if (called++ > 0) return;
   lode_streams_fork_prepare();
   lode_linalg_fork_prepare();
   lode_evaluator_fork_prepare();
@@ -19,6 +24,7 @@ static void prepare(void) {
 }
 
 static void parent(void) {
+  if (--called > 0) return;
   lode_pool_fork_release();
   lode_threads_fork_parent();
   lode_evaluator_fork_release();
@@ -27,6 +33,7 @@ static void parent(void) {
 }
 
 static void child(void) {
+  if (--called > 0) return;
   lode_pool_fork_release();
   lode_threads_fork_child();
   lode_evaluator_fork_release();

@@ -3,6 +3,9 @@
 #ifndef LODE_CPU_FORK_H
 #define LODE_CPU_FORK_H
 
-void lode_fork_watch(void); /* once, when the device is opened */
+/* Registers for fork: when the device is opened, and again when a library has been loaded that
+ * registers too. The latest registration is called first, and work in that library must have
+ * ended before it is told of the fork (OpenBLAS ends its threads there). */
+void lode_fork_watch(void);
 
 #endif

@@ -13,7 +13,9 @@ typedef struct variant {
 } variant;
 
 #define VARIANT(isa)                                                                                           \
-  { #isa, has_##isa, {lode_isa_loops_##isa, lode_isa_reduce_##isa, lode_isa_move_##isa } }
+  {                                                                                                            \
+#isa, has_##isa, { lode_isa_loops_##isa, lode_isa_reduce_##isa, lode_isa_move_##isa }                      \
+  }
 
 static bool has_baseline(void) { return true; }
 #ifdef LODE_ISA_AVX2
@@ -24,8 +26,8 @@ static bool has_avx2(void) { return __builtin_cpu_supports("avx2") != 0; }
 static bool has_avx512(void) {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("bmi2");
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2") &&
+         __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
 }
 #endif
 

@@ -11,6 +11,7 @@
 #include "control.h"
 #include "copy.h"
 #include "cpu.h"
+#include "fork.h"
 #include "isa.h"
 #include "lapack.h"
 #include "stream.h"
@@ -39,22 +40,22 @@ static lode_status load(lode_error *error) {
   if (part.state == NOT_ASKED) {
 #ifdef LODE_HAVE_LAPACK
     part.state = lode_part_load("lapack", &part.table.part, &part.reason) == LODE_OK ? LOADED : ABSENT;
+    if (part.state == LOADED) lode_fork_watch();
 #else
     part.state = ABSENT;
     lode_fail(&part.reason, LODE_UNAVAILABLE, "lode was built without LAPACK");
 #endif
   }
-  lode_status status = part.state == LOADED ? LODE_OK : lode_fail(error, LODE_UNAVAILABLE, "%s", part.reason.text);
+  lode_status status =
+      part.state == LOADED ? LODE_OK : lode_fail(error, LODE_UNAVAILABLE, "%s", part.reason.text);
   lode_mutex_unlock(&part.lock);
   return status;
 }
 
 void lode_linalg_describe(lode_properties *out) {
   lode_mutex_lock(&part.lock);
-  if (part.state == LOADED)
-    part.table.describe(out);
-  else if (part.state == ABSENT)
-    lode_properties_add(out, "lapack", "%.200s", part.reason.text);
+  if (part.state == LOADED) part.table.describe(out);
+  else if (part.state == ABSENT) lode_properties_add(out, "lapack", "%.200s", part.reason.text);
   else
 #ifdef LODE_HAVE_LAPACK
     lode_properties_add(out, "lapack", "not loaded yet");
@@ -73,7 +74,8 @@ static void with_lapack(lode_task *task, void *context, int64_t batch, int64_t o
   lode_mutex_lock(&part.lock);
   int before = part.table.get_threads();
   if (before != wanted) part.table.set_threads(wanted);
-  lode_threads_run(task, context, batch, spread && (double)batch * (double)order * (double)order > 1e4 ? count : 1);
+  lode_threads_run(task, context, batch,
+                   spread && (double)batch * (double)order * (double)order > 1e4 ? count : 1);
   if (before != wanted) part.table.set_threads(before);
   lode_mutex_unlock(&part.lock);
 }
@@ -151,15 +153,16 @@ static void factor(void *context, int64_t index, int worker) {
   size_t bytes = matrix_bytes(f->dtype, f->n);
   const char *a = (const char *)f->a + (size_t)index * bytes;
   char *packed = (char *)f->packed + (size_t)index * bytes;
-  int32_t info;
-  if (work->method == LODE_METHOD_SPD) {
+  int32_t info = 0;
+  if (f->n == 0) {
+    /* nothing to do, and LAPACK would print that it dislikes a leading dimension of 0 */
+  } else if (work->method == LODE_METHOD_SPD) {
     copy_lower(packed, a, f->n, (int64_t)lode_dtype_size(f->dtype));
     info = lapack->potrf((int32_t)f->n, packed);
   } else {
     lode_copy(packed, a, bytes);
-    info = work->method == LODE_METHOD_GENERAL
-               ? lapack->getrf((int32_t)f->n, packed, f->pivots + index * f->n)
-               : lode_structure_zero_diagonal(f->dtype, f->n, packed);
+    info = work->method == LODE_METHOD_GENERAL ? lapack->getrf((int32_t)f->n, packed, f->pivots + index * f->n)
+                                               : lode_structure_zero_diagonal(f->dtype, f->n, packed);
   }
   f->info[index] = info;
 }
@@ -222,10 +225,8 @@ typedef struct solving {
 
 static void fill_nan(lode_dtype dtype, void *x, int64_t n) {
   lode_scalar nan;
-  if (dtype == LODE_F32)
-    nan.f32 = NAN;
-  else
-    nan.f64 = (double)NAN;
+  if (dtype == LODE_F32) nan.f32 = NAN;
+  else nan.f64 = (double)NAN;
   lode_isa_current()->move[lode_dtype_size(dtype)](x, n, 1, &nan, 0, 0, 1, n);
 }
 
@@ -239,7 +240,8 @@ static void solve(void *context, int64_t index, int worker) {
     fill_nan(s->dtype, x, s->n * s->k);
     return;
   }
-  part.table.by_dtype[s->dtype].solve[work->method]((int32_t)s->n, (int32_t)s->k, packed, s->pivots + index * s->n, x);
+  part.table.by_dtype[s->dtype].solve[work->method]((int32_t)s->n, (int32_t)s->k, packed,
+                                                    s->pivots + index * s->n, x);
 }
 
 static lode_status run_solve(const void *arguments, lode_error *error) {

@@ -17,7 +17,11 @@ void lode_linalg_describe(lode_properties *out);
 lode_status lode_product_loops(const lode_product_args *args, lode_error *error);
 
 /* structure.c: whether a[n, n], dense, is of a kind. */
-typedef enum lode_structure { LODE_STRUCTURE_UPPER, LODE_STRUCTURE_LOWER, LODE_STRUCTURE_SYMMETRIC } lode_structure;
+typedef enum lode_structure {
+  LODE_STRUCTURE_UPPER,
+  LODE_STRUCTURE_LOWER,
+  LODE_STRUCTURE_SYMMETRIC
+} lode_structure;
 bool lode_structure_is(lode_structure structure, lode_dtype dtype, int64_t n, const void *a);
 int32_t lode_structure_zero_diagonal(lode_dtype dtype, int64_t n, const void *a); /* from 1; 0: none */
 

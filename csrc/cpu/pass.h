@@ -15,14 +15,14 @@ typedef struct lode_pass_worker {
 
 struct lode_pass {
   lode_plan plan;
-  int threads;             /* that the pass is worth */
-  size_t plan_bytes;       /* of a worker's workspace, for the plan; what the form wants is behind */
-  size_t workspace_bytes;  /* of a worker's workspace, all of it */
-  char *memory;            /* [threads]: worker, workspace */
-  int64_t per_task;        /* units in a task */
+  int threads;            /* that the pass is worth */
+  size_t plan_bytes;      /* of a worker's workspace, for the plan; what the form wants is behind */
+  size_t workspace_bytes; /* of a worker's workspace, all of it */
+  char *memory;           /* [threads]: worker, workspace */
+  int64_t per_task;       /* units in a task */
   int64_t units;
   void (*unit)(lode_pass *pass, lode_tile_state *state, char *workspace, int64_t first, int64_t count);
-  const void *form;        /* the form's own description */
+  const void *form; /* the form's own description */
 };
 
 /* How many threads the pass is worth, from the plan's estimate. */

@@ -6,8 +6,8 @@
 #include "tile.h"
 
 enum {
-  L1_BYTES = 24 << 10,    /* of 32 or more: tables, code and stack want their share */
-  MOST_ELEMENTS = 1024,   /* beyond, dispatch is no longer a cost and L1 is */
+  L1_BYTES = 24 << 10,  /* of 32 or more: tables, code and stack want their share */
+  MOST_ELEMENTS = 1024, /* beyond, dispatch is no longer a cost and L1 is */
   LEAST_ELEMENTS = 128,
   WHOLE_ROWS = 512,       /* inner extents up to this are not cut */
   WHOLE_SEQUENCES = 1024, /* the same for reductions along the inner axis: one chunk of reduce.h */
@@ -108,9 +108,10 @@ static void classify_gather(lode_plan *plan, int v) {
 
 /* Nanoseconds for one element, where it is far from what a vector instruction takes. */
 static const float slow_operations[LODE_NOPS] = {
-    [LODE_OP_sqrt] = 0.3f,         [LODE_OP_exp] = 4,       [LODE_OP_log] = 4,   [LODE_OP_sin] = 6,
-    [LODE_OP_cos] = 6,             [LODE_OP_tanh] = 15,     [LODE_OP_pow] = 15,  [LODE_OP_divide] = 0.3f,
-    [LODE_OP_floor_divide] = 1.5f, [LODE_OP_remainder] = 5, [LODE_OP_rand] = 4,  [LODE_OP_randn] = 8,
+    [LODE_OP_sqrt] = 0.3f,   [LODE_OP_exp] = 4,       [LODE_OP_log] = 4,
+    [LODE_OP_sin] = 6,       [LODE_OP_cos] = 6,       [LODE_OP_tanh] = 15,
+    [LODE_OP_pow] = 15,      [LODE_OP_divide] = 0.3f, [LODE_OP_floor_divide] = 1.5f,
+    [LODE_OP_remainder] = 5, [LODE_OP_rand] = 4,      [LODE_OP_randn] = 8,
 };
 
 static double cost_of(const lode_value *value, const lode_step *step) {
@@ -133,10 +134,8 @@ static void classify(lode_plan *plan, int v) {
   *step = (lode_step){.slot = -1, .spread = {-1, -1, -1}, .base = -1};
   step->size = (uint8_t)lode_dtype_size((lode_dtype)value->dtype);
   if (step->size > plan->element) plan->element = step->size;
-  if (value->kind == LODE_VALUE_CONST)
-    step->origin = (const char *)&plan->args->consts[value->index];
-  else
-    by_kind[value->kind](plan, v);
+  if (value->kind == LODE_VALUE_CONST) step->origin = (const char *)&plan->args->consts[value->index];
+  else by_kind[value->kind](plan, v);
   if (step->extent == LODE_EXTENT_FULL) {
     step->width = value->width != 0 ? value->width : plan->program->gathers ? (int32_t)plan->args->inner : 0;
     if (step->width > plan->widest) plan->widest = step->width;
@@ -160,7 +159,9 @@ static void find_last_uses(const lode_program *program, slots *s) {
   for (int v = 0; v < program->nvalues; v++) {
     const lode_value *value = &program->value[v];
     s->last_use[v] = (int16_t)v;
-    int arity = value->kind == LODE_VALUE_CAST ? 1 : value->kind == LODE_VALUE_OP ? lode_ops[value->op].arity : 0;
+    int arity = value->kind == LODE_VALUE_CAST ? 1
+                : value->kind == LODE_VALUE_OP ? lode_ops[value->op].arity
+                                               : 0;
     for (int k = 0; k < arity; k++) s->last_use[value->a[k]] = (int16_t)v;
     if (value->kind != LODE_VALUE_GATHER) continue;
     for (int g = value->first; g < value->first + value->count; g++)

@@ -36,11 +36,11 @@
 
 enum {
   ALIGNMENT = 64,
-  SLACK = 64,          /* readable bytes behind a block */
-  FIRST_SHIFT = 9,     /* classes are multiples of 64 up to 512, then eighths of powers of two */
+  SLACK = 64,      /* readable bytes behind a block */
+  FIRST_SHIFT = 9, /* classes are multiples of 64 up to 512, then eighths of powers of two */
   CLASSES = 8 + 8 * (63 - FIRST_SHIFT),
-  LARGE = 256 << 10,   /* capacity from which blocks are pages of their own */
-  CHECKED = 16 << 20,  /* capacity from which the system is asked what is available first */
+  LARGE = 256 << 10,  /* capacity from which blocks are pages of their own */
+  CHECKED = 16 << 20, /* capacity from which the system is asked what is available first */
   INLINE_EVENTS = 4,
   SWEEP = 8 /* queued blocks that one allocation looks at */
 };
@@ -48,7 +48,7 @@ enum {
 typedef struct block {
   struct block *next;
   uint32_t klass;
-  int32_t count;         /* events to wait for; more than INLINE_EVENTS are behind `many` */
+  int32_t count; /* events to wait for; more than INLINE_EVENTS are behind `many` */
   union {
     lode_event *few[INLINE_EVENTS];
     lode_event **many;
@@ -97,10 +97,8 @@ static void system_give(block *old) {
   size_t capacity = class_capacity(old->klass);
   pool.memory.reserved -= (int64_t)capacity;
   UNPOISON(old, capacity);
-  if (capacity >= LARGE)
-    lode_pages_give(old, capacity);
-  else
-    free(old);
+  if (capacity >= LARGE) lode_pages_give(old, capacity);
+  else free(old);
 }
 
 /* What may still be taken. Pages that were mapped and never touched do not show in the system's
@@ -249,10 +247,8 @@ lode_status lode_pool_alloc(lode_device *device, size_t bytes, void **out, lode_
 static int pending(lode_event *const *after, int count, lode_event **kept) {
   int left = 0;
   for (int i = 0; i < count; i++) {
-    if (after[i]->device->api->event_ready(after[i]))
-      lode_event_unref(after[i]);
-    else
-      kept[left++] = after[i];
+    if (after[i]->device->api->event_ready(after[i])) lode_event_unref(after[i]);
+    else kept[left++] = after[i];
   }
   return left;
 }
@@ -303,7 +299,8 @@ static void wait_for_queue(void) {
   for (;;) {
     lode_mutex_lock(&pool.lock);
     sweep(INT32_MAX);
-    lode_event *event = pool.queue != NULL ? lode_event_ref(events_of(pool.queue)[pool.queue->count - 1]) : NULL;
+    lode_event *event =
+        pool.queue != NULL ? lode_event_ref(events_of(pool.queue)[pool.queue->count - 1]) : NULL;
     lode_mutex_unlock(&pool.lock);
     if (event == NULL) return;
     bool waited;

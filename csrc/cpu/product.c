@@ -32,8 +32,8 @@ static const double nanoseconds_per_update = 0.3, worth_threads = 100e3;
   }
 LODE_DTYPE_MAP(UPDATE)
 
-typedef void update(void *c, int64_t n, const void *a, int64_t row, int64_t column, const void *packed, int64_t rows,
-                    int64_t columns, int64_t depth);
+typedef void update(void *c, int64_t n, const void *a, int64_t row, int64_t column, const void *packed,
+                    int64_t rows, int64_t columns, int64_t depth);
 
 static update *const updates[LODE_NDTYPES] = {
 #define ENTRY(DTYPE, text, T, U, kind) update_any_##DTYPE,
@@ -52,7 +52,8 @@ static void multiply(void *context, int64_t index, int worker) {
   const product *work = context;
   const lode_product_args *p = work->args;
   int64_t size = (int64_t)lode_dtype_size(p->dtype), matrix = index / work->parts;
-  int64_t first = (index - matrix * work->parts) * work->rows, rows = p->m - first < work->rows ? p->m - first : work->rows;
+  int64_t first = (index - matrix * work->parts) * work->rows,
+          rows = p->m - first < work->rows ? p->m - first : work->rows;
   char *packed = work->packed + (size_t)worker * work->packed_bytes;
   char *c = (char *)p->c + (matrix * p->m + first) * p->n * size;
   const char *a = (const char *)p->a.base + (matrix * p->a.batch + first * p->a.row) * size;
@@ -65,8 +66,8 @@ static void multiply(void *context, int64_t index, int worker) {
       int64_t depth = p->k - k < BLOCK_K ? p->k - k : BLOCK_K;
       lode_isa_current()->move[size](packed, BLOCK_N, 1, b + (k * p->b.row + j * p->b.column) * size, p->b.row,
                                      p->b.column, depth, columns);
-      updates[p->dtype](c + j * size, p->n, a + k * p->a.column * size, p->a.row, p->a.column, packed, rows, columns,
-                        depth);
+      updates[p->dtype](c + j * size, p->n, a + k * p->a.column * size, p->a.row, p->a.column, packed, rows,
+                        columns, depth);
     }
   }
   lode_control_leave(control);
@@ -83,7 +84,8 @@ lode_status lode_product_loops(const lode_product_args *args, lode_error *error)
   work.packed_bytes = (size_t)BLOCK_K * BLOCK_N * lode_dtype_size(args->dtype);
   size_t bytes = work.packed_bytes * (size_t)workers;
   work.packed = lode_scratch_take(bytes);
-  if (work.packed == NULL) return lode_fail(error, LODE_NOMEM, "cannot have %zu bytes of workspace on cpu", bytes);
+  if (work.packed == NULL)
+    return lode_fail(error, LODE_NOMEM, "cannot have %zu bytes of workspace on cpu", bytes);
   lode_threads_run(multiply, &work, args->batch * work.parts, workers);
   lode_scratch_give(work.packed, bytes);
   return LODE_OK;

@@ -118,10 +118,8 @@ static void feed_rows(accumulator *a, const char *x, int64_t n) {
   while (n > 0) {
     int64_t lane = a->place % LANES, count = LANES - lane < n ? LANES - lane : n;
     char *d = a->lanes + lane * row;
-    if (a->place < LANES)
-      memcpy(d, x, (size_t)(count * row)); /* identity o x is x */
-    else
-      combine(a, d, d, x, count);
+    if (a->place < LANES) memcpy(d, x, (size_t)(count * row)); /* identity o x is x */
+    else combine(a, d, d, x, count);
     a->place += count;
     x += count * row;
     n -= count;
@@ -135,10 +133,10 @@ static void feed_rows(accumulator *a, const char *x, int64_t n) {
 typedef struct cut {
   int64_t sequence; /* elements of a sequence */
   int64_t length, groups;
-  int64_t kept;     /* sequences, or rows of them (OUTER) */
-  int64_t width;    /* OUTER: columns of a block */
-  int64_t blocks;   /* OUTER: blocks of columns */
-  char *partial;    /* [kept, blocks, groups, width]: results of groups, if there are several */
+  int64_t kept;   /* sequences, or rows of them (OUTER) */
+  int64_t width;  /* OUTER: columns of a block */
+  int64_t blocks; /* OUTER: blocks of columns */
+  char *partial;  /* [kept, blocks, groups, width]: results of groups, if there are several */
 } cut;
 
 static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -162,7 +160,8 @@ static int64_t group_end(const cut *c, int64_t group) {
 }
 
 /* Combines the results of groups: neighbours at distance 1, 2, 4, ... */
-static void combine_groups(const lode_reducer *reducer, char *partial, int64_t groups, int64_t width, int64_t size) {
+static void combine_groups(const lode_reducer *reducer, char *partial, int64_t groups, int64_t width,
+                           int64_t size) {
   int64_t row = width * size;
   for (int64_t distance = 1; distance < groups; distance *= 2)
     for (int64_t g = 0; g + distance < groups; g += 2 * distance) {
@@ -172,7 +171,8 @@ static void combine_groups(const lode_reducer *reducer, char *partial, int64_t g
 }
 
 static size_t partial_bytes(const lode_pass *pass, const cut *c) {
-  return (size_t)(c->kept * c->blocks * c->groups * c->width) * lode_dtype_size((lode_dtype)pass->plan.program->dtype);
+  return (size_t)(c->kept * c->blocks * c->groups * c->width) *
+         lode_dtype_size((lode_dtype)pass->plan.program->dtype);
 }
 
 /* Runs the pass, then combines the groups and stores: out(k, block) = result. */
@@ -185,12 +185,16 @@ static lode_status run_groups(lode_pass *pass, cut *c, size_t bytes, lode_error 
   lode_status status = lode_pass_run(pass, bytes, error);
   if (c->groups == 1) return status;
   const lode_reducer *reducer = &plan->isa->reduce[plan->program->reduction][plan->program->dtype];
-  int64_t size = (int64_t)lode_dtype_size((lode_dtype)plan->program->dtype), result = c->groups * c->width * size;
+  int64_t size = (int64_t)lode_dtype_size((lode_dtype)plan->program->dtype),
+          result = c->groups * c->width * size;
   for (int64_t k = 0; k < c->kept && status == LODE_OK; k++) {
     for (int64_t b = 0; b < c->blocks; b++) {
       char *partial = c->partial + (k * c->blocks + b) * result;
       int64_t column = b * c->width, left = plan->args->inner - column;
-      lode_tile tile = {k, 1, column, plan->program->form == LODE_REDUCE_INNER ? 1 : left < c->width ? left : c->width};
+      lode_tile tile = {k, 1, column,
+                        plan->program->form == LODE_REDUCE_INNER ? 1
+                        : left < c->width                        ? left
+                                                                 : c->width};
       combine_groups(reducer, partial, c->groups, c->width, size);
       lode_tile_store(plan, &plan->args->out, kept_dims, &tile, partial);
     }
@@ -208,7 +212,8 @@ static int64_t reduced_rows(const lode_args *args) {
 }
 
 /* Units are groups of `rows` rows: whole short sequences, reduced from the tile. */
-static void short_units(lode_pass *pass, lode_tile_state *state, char *workspace, int64_t first, int64_t count) {
+static void short_units(lode_pass *pass, lode_tile_state *state, char *workspace, int64_t first,
+                        int64_t count) {
   const lode_plan *plan = &pass->plan;
   const lode_args *args = plan->args;
   const lode_access *out = &args->out;
@@ -232,7 +237,8 @@ static void short_units(lode_pass *pass, lode_tile_state *state, char *workspace
 }
 
 /* Feeds elements [from, to) of sequence k. */
-static void stream(accumulator *a, lode_tile_state *state, const lode_plan *plan, int64_t k, int64_t from, int64_t to) {
+static void stream(accumulator *a, lode_tile_state *state, const lode_plan *plan, int64_t k, int64_t from,
+                   int64_t to) {
   int64_t inner = plan->args->inner, first_row = k * reduced_rows(plan->args);
   while (from < to) {
     int64_t row = from / inner, column = from - row * inner, count;
@@ -267,10 +273,8 @@ static void long_units(lode_pass *pass, lode_tile_state *state, char *workspace,
     stream(&a, state, plan, k, group * c->length, group_end(c, group));
     const char *result = finish(&a);
     lode_tile tile = {k, 1, 0, 1};
-    if (c->groups > 1)
-      memcpy(c->partial + unit * a.size, result, (size_t)a.size);
-    else
-      lode_tile_store(plan, &plan->args->out, plan->args->nouter - plan->args->nreduced, &tile, result);
+    if (c->groups > 1) memcpy(c->partial + unit * a.size, result, (size_t)a.size);
+    else lode_tile_store(plan, &plan->args->out, plan->args->nouter - plan->args->nreduced, &tile, result);
   }
 }
 
@@ -308,27 +312,28 @@ static void add_rows(accumulator *a, lode_tile_state *state, const lode_plan *pl
 }
 
 /* Units are (kept index, block of columns, group of chunks). */
-static void outer_units(lode_pass *pass, lode_tile_state *state, char *workspace, int64_t first, int64_t count) {
+static void outer_units(lode_pass *pass, lode_tile_state *state, char *workspace, int64_t first,
+                        int64_t count) {
   const cut *c = pass->form;
   const lode_plan *plan = &pass->plan;
   const lode_args *args = plan->args;
   for (int64_t unit = first; unit < first + count; unit++) {
     int64_t group = unit % c->groups, block = unit / c->groups % c->blocks, k = unit / c->groups / c->blocks;
-    int64_t column = block * c->width, width = args->inner - column < c->width ? args->inner - column : c->width;
+    int64_t column = block * c->width,
+            width = args->inner - column < c->width ? args->inner - column : c->width;
     accumulator a;
     accumulator_init(&a, plan, width, workspace);
     add_rows(&a, state, plan, k * c->sequence, group * c->length, group_end(c, group), column);
     const char *result = finish(&a);
     lode_tile tile = {k, 1, column, width};
-    if (c->groups > 1)
-      memcpy(c->partial + unit * c->width * a.size, result, (size_t)(width * a.size));
-    else
-      lode_tile_store(plan, &args->out, args->nouter - args->nreduced, &tile, result);
+    if (c->groups > 1) memcpy(c->partial + unit * c->width * a.size, result, (size_t)(width * a.size));
+    else lode_tile_store(plan, &args->out, args->nouter - args->nreduced, &tile, result);
   }
 }
 
 /* Units are groups of `rows` rows, each several whole sequences of few rows. */
-static void outer_short_units(lode_pass *pass, lode_tile_state *state, char *workspace, int64_t first, int64_t count) {
+static void outer_short_units(lode_pass *pass, lode_tile_state *state, char *workspace, int64_t first,
+                              int64_t count) {
   const cut *c = pass->form;
   const lode_plan *plan = &pass->plan;
   const lode_args *args = plan->args;
@@ -351,7 +356,8 @@ static void outer_short_units(lode_pass *pass, lode_tile_state *state, char *wor
 lode_status lode_reduce_outer(lode_pass *pass, lode_error *error) {
   lode_plan *plan = &pass->plan;
   int64_t inner = plan->args->inner, elements = lode_plan_elements(plan), each = reduced_rows(plan->args);
-  cut c = {.sequence = each, .length = each, .groups = 1, .kept = plan->nrows / each, .width = inner, .blocks = 1};
+  cut c = {
+      .sequence = each, .length = each, .groups = 1, .kept = plan->nrows / each, .width = inner, .blocks = 1};
   if (plan->cut == LODE_CUT_ROWS && each < CHUNK && 2 * each * inner <= elements && c.kept > 1) {
     int64_t sequences = elements / (each * inner);
     if (sequences > c.kept) sequences = c.kept;

@@ -120,6 +120,7 @@ lode_status lode_cpu_event_record(lode_stream *stream, lode_event **out, lode_er
   cpu_event *event = malloc(sizeof *event);
   if (event == NULL) return lode_fail(error, LODE_NOMEM, "no memory for an event");
   event->base.device = stream->device;
+  event->base.stream = stream;
   atomic_init(&event->base.refs, 1);
   atomic_init(&event->reached, false);
   event->time = 0;

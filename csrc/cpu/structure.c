@@ -51,9 +51,12 @@ STRUCTURE(double, f64)
 #define IS(T, name)                                                                                            \
   static bool is_##name(lode_structure structure, int64_t n, const T *a) {                                     \
     switch (structure) {                                                                                       \
-    case LODE_STRUCTURE_UPPER: return upper_##name(n, a);                                                      \
-    case LODE_STRUCTURE_LOWER: return lower_##name(n, a);                                                      \
-    case LODE_STRUCTURE_SYMMETRIC: break;                                                                      \
+    case LODE_STRUCTURE_UPPER:                                                                                 \
+      return upper_##name(n, a);                                                                               \
+    case LODE_STRUCTURE_LOWER:                                                                                 \
+      return lower_##name(n, a);                                                                               \
+    case LODE_STRUCTURE_SYMMETRIC:                                                                             \
+      break;                                                                                                   \
     }                                                                                                          \
     return symmetric_##name(n, a); /* with a positive diagonal: else Cholesky must fail */                     \
   }

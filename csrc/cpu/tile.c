@@ -54,7 +54,8 @@ static void load(lode_tile_state *state, const lode_plan *plan, int v, const lod
   const lode_access *access = &plan->args->access[value->index];
   const lode_step *step = &plan->step[v];
   int ndims = plan->args->nouter;
-  int64_t index[LODE_MAX_DIMS], width = width_of(step, tile), stride = ndims > 0 ? access->stride[ndims - 1] : 0;
+  int64_t index[LODE_MAX_DIMS], width = width_of(step, tile),
+                                stride = ndims > 0 ? access->stride[ndims - 1] : 0;
   int64_t column = step->extent == LODE_EXTENT_FULL ? access->inner * tile->column : 0;
   memcpy(index, state->index, sizeof index);
   for (int64_t done = 0; done < tile->rows;) {
@@ -64,14 +65,15 @@ static void load(lode_tile_state *state, const lode_plan *plan, int v, const lod
     if (value->kind == LODE_VALUE_IOTA)
       plan->isa->iota((int64_t *)(void *)place, offset, stride, access->inner, rows, width);
     else
-      plan->isa->move[step->size](place, width, 1, access->base + offset * step->size, stride, access->inner, rows,
-                                  width);
+      plan->isa->move[step->size](place, width, 1, access->base + offset * step->size, stride, access->inner,
+                                  rows, width);
     done += rows;
   }
 }
 
 /* Operands that have one element a row are spread to full rows first, unless there is but one row. */
-static void compute_spread(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, char *to) {
+static void compute_spread(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile,
+                           char *to) {
   const lode_value *value = &plan->program->value[v];
   const lode_step *step = &plan->step[v];
   const char *operand[3];
@@ -94,7 +96,8 @@ static void compute_spread(lode_tile_state *state, const lode_plan *plan, int v,
 
 /* One segment that is as wide as the row but for a shift is copied for all rows at once, which puts
  * wrong elements where other segments belong; those are copied over them. */
-static void gather(const lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, char *to) {
+static void gather(const lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile,
+                   char *to) {
   const lode_value *value = &plan->program->value[v];
   const lode_step *step = &plan->step[v];
   lode_move *move = plan->isa->move[step->size];
@@ -110,8 +113,8 @@ static void gather(const lode_tile_state *state, const lode_plan *plan, int v, c
     const lode_step *from = &plan->step[s->source];
     int64_t row = from->extent == LODE_EXTENT_SCALAR ? 0 : width_of(from, tile);
     int64_t column = from->extent == LODE_EXTENT_FULL ? 1 : 0;
-    move(to + s->lo * size, width, 1, state->at[s->source] + s->start * column * size, row, s->step * column, rows,
-         s->hi - s->lo);
+    move(to + s->lo * size, width, 1, state->at[s->source] + s->start * column * size, row, s->step * column,
+         rows, s->hi - s->lo);
   }
 }
 
@@ -140,13 +143,14 @@ static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const
   const lode_step *step = &plan->step[v];
   const lode_value *value = &plan->program->value[v];
   const char **at = state->at;
-  if (step->slot >= 0)
-    to = state->workspace + (size_t)step->slot * plan->slot_bytes;
-  else if (!step->in_place && step->action != LODE_ACTION_NONE)
-    at[v] = to;
+  if (step->slot >= 0) to = state->workspace + (size_t)step->slot * plan->slot_bytes;
+  else if (!step->in_place && step->action != LODE_ACTION_NONE) at[v] = to;
   switch ((lode_action)step->action) {
-  case LODE_ACTION_NONE: return;
-  case LODE_ACTION_DENSE: at[v] = step->origin + tile->row * step->pitch; return;
+  case LODE_ACTION_NONE:
+    return;
+  case LODE_ACTION_DENSE:
+    at[v] = step->origin + tile->row * step->pitch;
+    return;
   case LODE_ACTION_ROW: {
     const lode_access *access = &plan->args->access[value->index];
     at[v] = access->base + (offset_of(access, plan->args->nouter, state->index) + tile->column) * step->size;
@@ -155,12 +159,16 @@ static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const
   case LODE_ACTION_LOAD:
     if (!(step->periodic && kept)) load(state, plan, v, tile, to);
     return;
-  case LODE_ACTION_GATHER: gather(state, plan, v, tile, to); return;
+  case LODE_ACTION_GATHER:
+    gather(state, plan, v, tile, to);
+    return;
   case LODE_ACTION_COMPUTE: /* operands that an operation does not have are index 0, and not looked at */
     step->loop(to, at[value->a[0]], at[value->a[1]], at[value->a[2]], tile->rows * width_of(step, tile),
                step->scalars);
     return;
-  case LODE_ACTION_SPREAD: compute_spread(state, plan, v, tile, to); return;
+  case LODE_ACTION_SPREAD:
+    compute_spread(state, plan, v, tile, to);
+    return;
   }
 }
 
@@ -190,8 +198,8 @@ void lode_tile_store(const lode_plan *plan, const lode_access *access, int ndims
   for (int64_t done = 0; done < tile->rows;) {
     int64_t offset = offset_of(access, ndims, index) + access->inner * tile->column;
     int64_t rows = run_of_rows(plan->args, ndims, tile->rows - done, index);
-    plan->isa->move[size](access->base + offset * (int64_t)size, stride, access->inner, from + done * tile->columns * (int64_t)size,
-                          tile->columns, 1, rows, tile->columns);
+    plan->isa->move[size](access->base + offset * (int64_t)size, stride, access->inner,
+                          from + done * tile->columns * (int64_t)size, tile->columns, 1, rows, tile->columns);
     done += rows;
   }
 }

@@ -34,10 +34,10 @@ typedef enum lode_extent { LODE_EXTENT_SCALAR, LODE_EXTENT_ROW, LODE_EXTENT_FULL
 
 /* What a tile has to do for a value. */
 typedef enum lode_action {
-  LODE_ACTION_NONE,    /* SCALAR */
-  LODE_ACTION_DENSE,   /* in place: `origin` and `pitch` say where */
-  LODE_ACTION_ROW,     /* in place, for a cut that takes one row at a time */
-  LODE_ACTION_LOAD,    /* copy from memory, or number, into a slot */
+  LODE_ACTION_NONE,  /* SCALAR */
+  LODE_ACTION_DENSE, /* in place: `origin` and `pitch` say where */
+  LODE_ACTION_ROW,   /* in place, for a cut that takes one row at a time */
+  LODE_ACTION_LOAD,  /* copy from memory, or number, into a slot */
   LODE_ACTION_GATHER,
   LODE_ACTION_COMPUTE, /* operands are dense, or SCALAR */
   LODE_ACTION_SPREAD   /* the same, with ROW operands in a FULL result */
@@ -64,13 +64,13 @@ typedef struct lode_plan {
   const lode_args *args;
   const lode_isa *isa;
   lode_cut cut;
-  bool direct;          /* the result is made where it is stored */
-  bool odometer;        /* some access needs the index of a row */
-  int16_t result_slot;  /* where a result that is SCALAR or ROW is spread to full rows; -1: nowhere */
+  bool direct;         /* the result is made where it is stored */
+  bool odometer;       /* some access needs the index of a row */
+  int16_t result_slot; /* where a result that is SCALAR or ROW is spread to full rows; -1: nowhere */
   int32_t nslots;
-  int32_t widest;       /* elements in the widest row */
-  int32_t element;      /* bytes of the largest element */
-  int64_t nrows;        /* product of the outer extents */
+  int32_t widest;        /* elements in the widest row */
+  int32_t element;       /* bytes of the largest element */
+  int64_t nrows;         /* product of the outer extents */
   int64_t rows, columns; /* of a tile, at most */
   size_t slot_bytes;
   double cost; /* nanoseconds for one element of the iteration space, estimated */
@@ -91,8 +91,8 @@ size_t lode_plan_size(lode_plan *plan, int64_t rows, int64_t columns);
 /* One thread's state: where the values of the current tile are. */
 typedef struct lode_tile_state {
   char *workspace;
-  lode_tile kept;                /* what the periodic values in their slots are of */
-  int64_t index[LODE_MAX_DIMS];  /* outer indices of the current tile's first row */
+  lode_tile kept;                  /* what the periodic values in their slots are of */
+  int64_t index[LODE_MAX_DIMS];    /* outer indices of the current tile's first row */
   const char *at[LODE_MAX_VALUES]; /* each value's element (0, 0) */
 } lode_tile_state;
 

@@ -9,10 +9,6 @@
 #include "../../core/expr.h"
 #include "../../core/random.h"
 
-#if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* a loop of libm calls is not vectorized: known */
-#endif
-
 /* The element types that a rule admits: M(dtype, T, U, ...) for each. */
 #define I32(M, ...)      M(I32, int32_t, uint32_t, __VA_ARGS__)
 #define I64(M, ...)      M(I64, int64_t, uint64_t, __VA_ARGS__)
@@ -54,7 +50,7 @@
     (void)bv, (void)cv, (void)scalars;                                                                         \
     R(T) *d = dv;                                                                                              \
     const T *x = av;                                                                                           \
-    EACH_##dtype {                                                                                                \
+    EACH_##dtype {                                                                                             \
       T a = x[i];                                                                                              \
       d[i] = (R(T))(expr);                                                                                     \
     }                                                                                                          \
@@ -69,19 +65,19 @@
     R(T) *d = dv;                                                                                              \
     const T *x = av, *y = bv;                                                                                  \
     if (scalars == 0) {                                                                                        \
-      EACH_##dtype {                                                                                              \
+      EACH_##dtype {                                                                                           \
         T a = x[i], b = y[i];                                                                                  \
         d[i] = (R(T))(expr);                                                                                   \
       }                                                                                                        \
     } else if (scalars == 1) {                                                                                 \
       T a = *x;                                                                                                \
-      EACH_##dtype {                                                                                              \
+      EACH_##dtype {                                                                                           \
         T b = y[i];                                                                                            \
         d[i] = (R(T))(expr);                                                                                   \
       }                                                                                                        \
     } else if (scalars == 2) {                                                                                 \
       T b = *y;                                                                                                \
-      EACH_##dtype {                                                                                              \
+      EACH_##dtype {                                                                                           \
         T a = x[i];                                                                                            \
         d[i] = (R(T))(expr);                                                                                   \
       }                                                                                                        \
@@ -115,14 +111,22 @@
     const uint8_t *x = av, x0 = *x;                                                                            \
     const T *y = bv, *z = cv, y0 = *y, z0 = *z;                                                                \
     switch (scalars) {                                                                                         \
-    case 0: TERNARY_BODY(x[i], y[i], z[i], expr)                                                               \
-    case 1: TERNARY_BODY(x0, y[i], z[i], expr)                                                                 \
-    case 2: TERNARY_BODY(x[i], y0, z[i], expr)                                                                 \
-    case 3: TERNARY_BODY(x0, y0, z[i], expr)                                                                   \
-    case 4: TERNARY_BODY(x[i], y[i], z0, expr)                                                                 \
-    case 5: TERNARY_BODY(x0, y[i], z0, expr)                                                                   \
-    case 6: TERNARY_BODY(x[i], y0, z0, expr)                                                                   \
-    default: TERNARY_BODY(x0, y0, z0, expr)                                                                    \
+    case 0:                                                                                                    \
+      TERNARY_BODY(x[i], y[i], z[i], expr)                                                                     \
+    case 1:                                                                                                    \
+      TERNARY_BODY(x0, y[i], z[i], expr)                                                                       \
+    case 2:                                                                                                    \
+      TERNARY_BODY(x[i], y0, z[i], expr)                                                                       \
+    case 3:                                                                                                    \
+      TERNARY_BODY(x0, y0, z[i], expr)                                                                         \
+    case 4:                                                                                                    \
+      TERNARY_BODY(x[i], y[i], z0, expr)                                                                       \
+    case 5:                                                                                                    \
+      TERNARY_BODY(x0, y[i], z0, expr)                                                                         \
+    case 6:                                                                                                    \
+      TERNARY_BODY(x[i], y0, z0, expr)                                                                         \
+    default:                                                                                                   \
+      TERNARY_BODY(x0, y0, z0, expr)                                                                           \
     }                                                                                                          \
   }
 

@@ -67,15 +67,15 @@ _Static_assert(LODE_REDUCE_LANES == 16, "the vectors of reduce_type.h hold 16 pa
 
 /* ---- bools: order cannot matter ------------------------------------------ */
 
-#define T                                      uint8_t
+#define T uint8_t
 #define REDUCE_NUMERIC(name, start, expr)
-#define REDUCE_LOGICAL(name, start, expr)                                                                   \
+#define REDUCE_LOGICAL(name, start, expr)                                                                      \
   static void name##_rows_bool(void *outv, const void *inv, int64_t rows, int64_t width, int64_t behind) {     \
     (void)behind;                                                                                              \
     T *out = outv;                                                                                             \
     const T *in = inv;                                                                                         \
     for (int64_t r = 0; r < rows; r++, in += width) {                                                          \
-      T a = (start);                                                                                        \
+      T a = (start);                                                                                           \
       for (int64_t j = 0; j < width; j++) {                                                                    \
         T b = in[j];                                                                                           \
         a = (expr);                                                                                            \
@@ -107,7 +107,7 @@ _Static_assert(LODE_REDUCE_LANES == 16, "the vectors of reduce_type.h hold 16 pa
 #include "../../core/ops.def"
 #undef REDUCE_LOGICAL
 
-#define REDUCE_LOGICAL(name, start, expr)                                                                   \
+#define REDUCE_LOGICAL(name, start, expr)                                                                      \
   reducers[LODE_RED_##name].rows = name##_rows_bool;                                                           \
   reducers[LODE_RED_##name].lanes = name##_lanes_bool;                                                         \
   reducers[LODE_RED_##name].combine = name##_combine_bool;                                                     \

@@ -30,7 +30,7 @@
  * cases, so that a row is straight code. */
 #define MANY_ROWS_FUNCTION(name)                                                                               \
   static inline __attribute__((always_inline)) void NAME(name##_many_rows)(                                    \
-      T *out, const T *in, int64_t rows, int64_t width, int64_t whole, int tails, V none, const MASK *keep,    \
+      T * out, const T *in, int64_t rows, int64_t width, int64_t whole, int tails, V none, const MASK *keep,   \
       const V *fill) {                                                                                         \
     static const int order[WIDTH] = ROW_ORDER;                                                                 \
     V folded[WIDTH];                                                                                           \
@@ -68,14 +68,10 @@
     for (int l = 0; l < 16; l++) keep[l / WIDTH][l % WIDTH] = l < tail ? -1 : 0;                               \
     for (int g = 0; g < GROUPS; g++) fill[g] = (V)(~keep[g] & (MASK)none);                                     \
     while (many > 0 && (rows - many) * width + behind < tails * WIDTH - tail) many -= WIDTH;                   \
-    if (whole == 0 && tails == 1)                                                                              \
-      NAME(name##_many_rows)(out, in, many, width, 0, 1, none, keep, fill);                                    \
-    else if (whole == 16 && tails == 0)                                                                        \
-      NAME(name##_many_rows)(out, in, many, width, 16, 0, none, keep, fill);                                   \
-    else if (whole == 16 && tails == 1)                                                                        \
-      NAME(name##_many_rows)(out, in, many, width, 16, 1, none, keep, fill);                                   \
-    else                                                                                                       \
-      NAME(name##_many_rows)(out, in, many, width, whole, tails, none, keep, fill);                            \
+    if (whole == 0 && tails == 1) NAME(name##_many_rows)(out, in, many, width, 0, 1, none, keep, fill);        \
+    else if (whole == 16 && tails == 0) NAME(name##_many_rows)(out, in, many, width, 16, 0, none, keep, fill); \
+    else if (whole == 16 && tails == 1) NAME(name##_many_rows)(out, in, many, width, 16, 1, none, keep, fill); \
+    else NAME(name##_many_rows)(out, in, many, width, whole, tails, none, keep, fill);                         \
     for (int64_t r = many; r < rows; r++)                                                                      \
       out[r] = NAME(name##_one_row)(in + r * width, width, whole, tails, none, keep, fill);                    \
   }
@@ -110,18 +106,18 @@
   }
 
 #define REDUCE_LOGICAL(name, start, expr)
-#define REDUCE_NUMERIC(name, start, expr)                                                                   \
+#define REDUCE_NUMERIC(name, start, expr)                                                                      \
   ROW_FUNCTION(name)                                                                                           \
   MANY_ROWS_FUNCTION(name)                                                                                     \
   ONE_ROW_FUNCTION(name)                                                                                       \
-  ROWS_FUNCTION(name, start)                                                                                \
+  ROWS_FUNCTION(name, start)                                                                                   \
   LANES_FUNCTION(name, expr)                                                                                   \
   COMBINE_FUNCTION(name, expr)
 #define LODE_REDUCE(name, rule, identity, expr) REDUCE_##rule(name, identity, expr)
 #include "../../core/ops.def"
 #undef REDUCE_NUMERIC
 
-#define REDUCE_NUMERIC(name, start, expr)                                                                   \
+#define REDUCE_NUMERIC(name, start, expr)                                                                      \
   reducers[LODE_RED_##name].rows = NAME(name##_rows);                                                          \
   reducers[LODE_RED_##name].lanes = NAME(name##_lanes);                                                        \
   reducers[LODE_RED_##name].combine = NAME(name##_combine);                                                    \

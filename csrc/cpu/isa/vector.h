@@ -45,18 +45,18 @@
 #endif
 
 /* Elements of a register, and registers that hold the 16 partial results. */
-#define WIDTH   (REGISTER / ELEMENT)
-#define GROUPS  (16 / WIDTH)
+#define WIDTH  (REGISTER / ELEMENT)
+#define GROUPS (16 / WIDTH)
 
 typedef T NAME(vector) __attribute__((vector_size(REGISTER)));
 typedef U NAME(wrap) __attribute__((vector_size(REGISTER)));
 typedef I NAME(mask) __attribute__((vector_size(REGISTER)));
 typedef T NAME(loose) __attribute__((vector_size(REGISTER), aligned(ELEMENT), may_alias));
 
-#define V         NAME(vector)
-#define MASK      NAME(mask)
-#define LOAD(p)   ((V)(*(const NAME(loose) *)(p)))
-#define STORE(p, v) (*(NAME(loose) *)(p) = (NAME(loose))(v))
+#define V               NAME(vector)
+#define MASK            NAME(mask)
+#define LOAD(p)         ((V)(*(const NAME(loose) *)(p)))
+#define STORE(p, v)     (*(NAME(loose) *)(p) = (NAME(loose))(v))
 #define CHOOSE(m, a, b) ((V)(((m) & (MASK)(a)) | (~(m) & (MASK)(b))))
 #define MERGE(m, a, b)  ((V)(((m) & (MASK)(a)) | (MASK)(b))) /* CHOOSE, where b is 0 wherever m is set */
 
@@ -72,7 +72,7 @@ typedef T NAME(loose) __attribute__((vector_size(REGISTER), aligned(ELEMENT), ma
  * paired for the results to come out in order. */
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #if REGISTER == 64 && ELEMENT == 4
-#define STEPS 4
+#define STEPS       4
 #define LOW1(a, b)  SHUFFLE(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
 #define HIGH1(a, b) SHUFFLE(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
 #define LOW2(a, b)  SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27)
@@ -81,50 +81,56 @@ typedef T NAME(loose) __attribute__((vector_size(REGISTER), aligned(ELEMENT), ma
 #define HIGH3(a, b) SHUFFLE(a, b, 2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23, 26, 27, 30, 31)
 #define LOW4(a, b)  SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define HIGH4(a, b) SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
-#define ROW_ORDER   {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+#define ROW_ORDER                                                                                              \
+  { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }
 #elif REGISTER == 64
-#define STEPS 3
+#define STEPS       3
 #define LOW1(a, b)  SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
 #define HIGH1(a, b) SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 #define LOW2(a, b)  SHUFFLE(a, b, 0, 1, 4, 5, 8, 9, 12, 13)
 #define HIGH2(a, b) SHUFFLE(a, b, 2, 3, 6, 7, 10, 11, 14, 15)
 #define LOW3(a, b)  SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define HIGH3(a, b) SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
-#define ROW_ORDER   {0, 1, 2, 3, 4, 5, 6, 7}
+#define ROW_ORDER                                                                                              \
+  { 0, 1, 2, 3, 4, 5, 6, 7 }
 #elif REGISTER == 32 && ELEMENT == 4 /* shuffles within 128 bits after the first step */
-#define STEPS 3
+#define STEPS       3
 #define LOW1(a, b)  SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
 #define HIGH1(a, b) SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 #define LOW2(a, b)  SHUFFLE(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
 #define HIGH2(a, b) SHUFFLE(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
 #define LOW3(a, b)  SHUFFLE(a, b, 0, 2, 8, 10, 4, 6, 12, 14)
 #define HIGH3(a, b) SHUFFLE(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
-#define ROW_ORDER   {0, 4, 1, 5, 2, 6, 3, 7}
+#define ROW_ORDER                                                                                              \
+  { 0, 4, 1, 5, 2, 6, 3, 7 }
 #elif REGISTER == 32
-#define STEPS 2
+#define STEPS       2
 #define LOW1(a, b)  SHUFFLE(a, b, 0, 1, 4, 5)
 #define HIGH1(a, b) SHUFFLE(a, b, 2, 3, 6, 7)
 #define LOW2(a, b)  SHUFFLE(a, b, 0, 4, 2, 6)
 #define HIGH2(a, b) SHUFFLE(a, b, 1, 5, 3, 7)
-#define ROW_ORDER   {0, 2, 1, 3}
+#define ROW_ORDER                                                                                              \
+  { 0, 2, 1, 3 }
 #elif ELEMENT == 4
-#define STEPS 2
+#define STEPS       2
 #define LOW1(a, b)  SHUFFLE(a, b, 0, 1, 4, 5)
 #define HIGH1(a, b) SHUFFLE(a, b, 2, 3, 6, 7)
 #define LOW2(a, b)  SHUFFLE(a, b, 0, 2, 4, 6)
 #define HIGH2(a, b) SHUFFLE(a, b, 1, 3, 5, 7)
-#define ROW_ORDER   {0, 1, 2, 3}
+#define ROW_ORDER                                                                                              \
+  { 0, 1, 2, 3 }
 #else
-#define STEPS 1
+#define STEPS       1
 #define LOW1(a, b)  SHUFFLE(a, b, 0, 2)
 #define HIGH1(a, b) SHUFFLE(a, b, 1, 3)
-#define ROW_ORDER   {0, 1}
+#define ROW_ORDER                                                                                              \
+  { 0, 1 }
 #endif
 
 /* folded[WIDTH] vectors of one row each become folded[0], whose element r is row r's result. */
 #define FOLD_STEP(op, s, count)                                                                                \
-  UNROLL for (int k_ = 0; k_ < (count); k_++)                                                                  \
-    folded[k_] = op(LOW##s(folded[2 * k_], folded[2 * k_ + 1]), HIGH##s(folded[2 * k_], folded[2 * k_ + 1]));
+  UNROLL for (int k_ = 0; k_ < (count); k_++) folded[k_] =                                                     \
+      op(LOW##s(folded[2 * k_], folded[2 * k_ + 1]), HIGH##s(folded[2 * k_], folded[2 * k_ + 1]));
 #if STEPS == 4
 #define FOLD_ROWS(op) FOLD_STEP(op, 1, 8) FOLD_STEP(op, 2, 4) FOLD_STEP(op, 3, 2) FOLD_STEP(op, 4, 1)
 #elif STEPS == 3

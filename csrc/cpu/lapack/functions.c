@@ -74,8 +74,7 @@
     memset(y, 0, (size_t)rows * sizeof(T));                                                                    \
     if (a.transposed)                                                                                          \
       cblas_##S##gemv(CblasColMajor, CblasNoTrans, rows, columns, 1, a.base, a.ld, x, step, 1, y, 1);          \
-    else                                                                                                       \
-      cblas_##S##gemv(CblasColMajor, CblasTrans, columns, rows, 1, a.base, a.ld, x, step, 1, y, 1);            \
+    else cblas_##S##gemv(CblasColMajor, CblasTrans, columns, rows, 1, a.base, a.ld, x, step, 1, y, 1);         \
   }                                                                                                            \
   static void gemm_##S(int32_t m, int32_t n, int32_t k, lode_blas_operand a, lode_blas_operand b, void *c) {   \
     if (n == 1) {                                                                                              \

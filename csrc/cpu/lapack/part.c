@@ -52,12 +52,14 @@ static void note(char *list, int *count, const char *name, const char *prefix) {
 }
 
 static void look(void *context, const char *path) {
-  static const char *const blas[] = {"libopenblas", "libscipy_openblas", "libmkl_rt", "libblis", "libblas.", "libcblas."};
+  static const char *const blas[] = {"libopenblas", "libscipy_openblas", "libmkl_rt",
+                                     "libblis",     "libblas.",          "libcblas."};
   static const char *const openmp[] = {"libgomp", "libomp.", "libiomp5"};
   runtimes *found = context;
   const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
   for (size_t i = 0; i < sizeof blas / sizeof *blas; i++) note(found->blas, &found->nblas, name, blas[i]);
-  for (size_t i = 0; i < sizeof openmp / sizeof *openmp; i++) note(found->openmp, &found->nopenmp, name, openmp[i]);
+  for (size_t i = 0; i < sizeof openmp / sizeof *openmp; i++)
+    note(found->openmp, &found->nopenmp, name, openmp[i]);
 }
 
 static void describe(lode_properties *out) {
@@ -71,7 +73,8 @@ static void describe(lode_properties *out) {
     services->properties_add(out, "warning", "LAPACK is the slow reference one: install OpenBLAS");
   runtimes found = {"", "", 0, 0};
   services->libraries_each(look, &found);
-  if (found.nblas > 1) services->properties_add(out, "warning", "several BLAS in this process: %.180s", found.blas);
+  if (found.nblas > 1)
+    services->properties_add(out, "warning", "several BLAS in this process: %.180s", found.blas);
   if (found.nopenmp > 1)
     services->properties_add(out, "warning", "several OpenMP runtimes in this process: %.160s", found.openmp);
 }

@@ -1,0 +1,138 @@
+-- The same bits whatever computes them: one script in interpreters with other numbers of threads and other
+-- instruction sets prints the same checksum of many results.
+local lode = require("lode")
+local support = require("spec.support")
+
+local script = [[
+local lode = require("lode")
+
+-- Two sums of bytes: order counts (Fletcher's checksum, 32 bits).
+local a, b, count = 0, 0, 0
+local function add(bytes)
+  for i = 1, #bytes do
+    a = (a + bytes:byte(i)) % 65521
+    b = (b + a) % 65521
+  end
+  count = count + #bytes
+end
+
+local function results(x, dtype)
+  add(x:sum():download())
+  add(x:max():download())
+  add(x:min():download())
+  add(x:mean():download())
+  add((x * 0.001 + 1):prod():download())
+  add(((x * 1.7 - 0.3) / (x + 2)):sum():download())
+  add(x:less(0.5):to(dtype):sum():download())
+end
+
+for _, dtype in ipairs({ "f32", "f64" }) do
+  for _, make in ipairs({ "rand", "randn" }) do
+    local long = lode[make]({ 5000 }, { dtype = dtype, seed = 11 }):compute()
+    for n = 1, 5000 do
+      if n < 70 or n % 97 == 0 or n > 4990 or n % 1024 < 2 then results(long[{ { 1, n } }], dtype) end
+    end
+    add((long * 3 + 1):download())
+    add((long / 3 - long):abs():sqrt():download())
+    add(long:reshape(50, 100):sum(1):download())
+    add(long:reshape(50, 100):sum(2):download())
+    add(long:reshape(50, 100).T:sum(1):download())
+    add(long:reshape(5, 10, 100):flip():max({ 1, 3 }):download())
+    add(lode.where(long:greater(0), long, -long):clip(0.1, 0.9):sum():download())
+  end
+  local x = lode.rand({ 200000, 20 }, { dtype = dtype, seed = 5 }):compute()
+  local function lag(v) return lode.concat({ v[{ {}, { 1, 2 } }], v[{ {}, { 1, 18 } }] }, 2) end
+  local x1 = lag(x)
+  local cost = ((x + lag(x1) - 2 * x1) ^ 2):sum(2):compute()
+  add(cost[{ { 1, -1, 97 } }]:download())
+  add(cost:sum():download())
+  add(x:sum(1):download())
+  add(x:sum():download())
+  add(x:max(1):download())
+  add((x * 2):min():download())
+  add(x.T:sum(2):download())
+  local seven = x[{ { 1, 7000 } }]
+  add(seven:exp():sum():download() .. seven:log():sum(1):download() .. seven:tanh():sum():download())
+end
+for _, dtype in ipairs({ "i32", "i64" }) do
+  local x = (lode.rand({ 30000 }, { dtype = "f64", seed = 9 }) * 1000 - 500):to(dtype):compute()
+  add((x * 7 + x % 13):download())
+  add(x:sum():download() .. x:max():download() .. x:min():download() .. (x * 2 + 1):prod():download())
+  add(x:floor_divide(x % 7):sum():download())
+  add(x:less(0):any():download() .. x:less(0):all():download() .. x:less(0):sum():download())
+end
+io.write(("%04x%04x of %d bytes"):format(b, a, count))
+]]
+
+local function supports(flag)
+  local file = io.open("/proc/cpuinfo")
+  if not file then return false end
+  local text = file:read("*a")
+  file:close()
+  for _, name in ipairs(flag) do
+    if not text:find("[%s:]" .. name .. "[%s\n]") then return false end
+  end
+  return true
+end
+
+local flags = {
+  baseline = {}, avx2 = { "avx2" },
+  avx512 = { "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl" },
+}
+
+-- What a child uses in fact: lode.devices() says it.
+local asks = [[
+local lode = require("lode")
+for _, device in ipairs(lode.devices()) do
+  if device.name == "cpu" then
+    for _, p in ipairs(device.properties) do io.write(p[1], "=", p[2], "\n") end
+  end
+end
+io.write("threads ", lode.get_threads(), "\n")
+]]
+
+describe("results", function()
+  local want, status = support.child(script, "LODE_NUM_THREADS=1 LODE_ISA=baseline")
+
+  it("are there", function()
+    assert.equal(0, status, want)
+    assert.is_truthy(want:find("^%x+ of %d+ bytes$"), want)
+  end)
+
+  for _, isa in ipairs({ "baseline", "avx2", "avx512" }) do
+    for threads = 1, 2 do
+      if isa ~= "baseline" or threads > 1 then
+        it(("have the same bits with %d threads and %s"):format(threads, isa), function()
+          if not supports(flags[isa]) then return pending("this CPU has no " .. isa) end
+          local variables = ("LODE_NUM_THREADS=%d LODE_ISA=%s"):format(threads, isa)
+          assert.equal(want, (support.child(script, variables)))
+        end)
+      end
+    end
+  end
+
+  it("come from what the variables ask for", function()
+    for isa, needed in pairs(flags) do
+      if supports(needed) then
+        local text = support.child(asks, "LODE_NUM_THREADS=1 LODE_ISA=" .. isa)
+        assert.is_truthy(text:find("=" .. isa .. "\n", 1, true), text)
+        assert.is_truthy(text:find("threads 1\n", 1, true), text)
+      end
+    end
+    local text = support.child(asks, "LODE_NUM_THREADS=x LODE_ISA=mmx") -- nonsense is not asked for
+    assert.is_truthy(text:find("threads %d+\n$"), text)
+  end)
+
+  it("have the same bits after lode.set_threads", function()
+    local x = lode.rand({ 100000, 7 }, { seed = 2 }):compute()
+    local before = lode.get_threads()
+    local bits = {}
+    for i, threads in ipairs({ 1, 2, 3, 0 }) do
+      lode.set_threads(threads) -- no more than there are processors; 0: as many
+      assert.is_true(lode.get_threads() >= 1 and (threads == 0 or lode.get_threads() <= threads))
+      bits[i] = x:sum():download() .. x:sum(1):download() .. (x * 3):sum(2):download() .. (x + 1):sqrt():download()
+    end
+    lode.set_threads(before)
+    for i = 2, #bits do assert.is_true(bits[i] == bits[1]) end
+  end)
+end)
