@@ -151,10 +151,12 @@ describe("the control word of the caller", function()
       local x, y, small = o.x, o.y, o.small
       local options = { dtype = dtype, device = device, seed = 3 }
       for _, value in ipairs({
-        x + y, x * y, x / y, x - y / 3, (x * 3):sqrt(), small * 0.75, small + small, small:less(o.tiny), y:exp(),
-        x:log(), y:tanh(), y:sin(), (y * 3):to("i32"), x:floor_divide(0.125), x % 0.125, x ^ 2.5, x:sum(),
-        y:sum(1), y:sum(2), small:sum(), x:prod(1), y:mean(), y:max(), small:max(), x:to("f32"), lode.randn({ 300 }, options),
-        lode.rand({ 300 }, options), lode.arange(0, 9, 0.125, { dtype = dtype, device = device }), small:to("f64"),
+        x + y, x * y, x / y, x - y / 3, (x * 3):sqrt(), small * 0.75, small + small, small:less(o.tiny),
+        y:exp(), x:log(), y:tanh(), y:sin(), (y * 3):to("i32"), x:floor_divide(0.125), x % 0.125, x ^ 2.5, x:sum(),
+        y:sum(1), y:sum(2), small:sum(), x:prod(1), y:mean(), y:max(), small:max(), x:to("f32"),
+        lode.randn({ 300 }, options), lode.rand({ 300 }, options),
+        lode.arange(0, 9, 0.125, { dtype = dtype, device = device }),
+        small:to("f64"),
       }) do
         text[#text + 1] = dtype .. value:download()
       end

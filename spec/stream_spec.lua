@@ -9,9 +9,8 @@ local holds = support.holds
 -- Work of some milliseconds on a stream, so that what follows finds it pending.
 local function busy(stream, device)
   return stream:run(function()
-    local x = lode.rand({ 400, 400 }, { seed = 1, dtype = "f64", device = device })
-    local y = x
-    for _ = 1, 4 do y = x:matmul(y) end
+    local y = lode.rand({ 400, 400 }, { seed = 1, dtype = "f64", device = device })
+    for _ = 1, 4 do y = y:matmul(y) end
     return y:sum():compute()
   end)
 end
@@ -121,7 +120,9 @@ describe("a stream", function()
   each_device("given up by the collector does its work too", function(device)
     local results = {}
     for i = 1, 40 do
-      results[i] = lode.stream(device):run(function() return (lode.full({ 64 }, i, { device = device }) + 1):sum():compute() end)
+      results[i] = lode.stream(device):run(function()
+        return (lode.full({ 64 }, i, { device = device }) + 1):sum():compute()
+      end)
       if i % 10 == 0 then collectgarbage() end
     end
     collectgarbage()
@@ -165,7 +166,8 @@ describe("waiting", function()
     s:run(function() e:record() end)
     before = waits(device)
     assert.is_boolean(e:ready())
-    local _ = y:ready(), tostring(y), y.shape
+    assert.is_boolean(y:ready())
+    assert.is_string(tostring(y))
     assert.equal(before, waits(device))
     y:sync()
     assert.is_true(waits(device) <= before + 1)
@@ -190,6 +192,27 @@ describe("waiting", function()
     end)
     assert.equal(before, waits(device))
     s:sync()
+  end)
+
+  each_device("is not done by compute, however often a tensor is read by pending work", function(device)
+    local s = lode.stream(device)
+    local x = lode.ones({ 50, 50 }, { device = device }):compute():sync()
+    busy(s, device)
+    local before = waits(device)
+    local y = s:run(function() -- in one compute
+      local z = x
+      for _ = 1, 12 do z = x:matmul(z) * 0.02 end
+      return z:compute()
+    end)
+    assert.equal(before, waits(device))
+    local list = s:run(function() -- in many
+      local made = {}
+      for i = 1, 12 do made[i] = (x * i):sum():compute() end
+      return made
+    end)
+    assert.equal(before, waits(device))
+    assert(math.abs(y[1][1]:item() - 1) < 1e-5)
+    for i = 1, 12 do assert.equal(2500 * i, list[i]:item()) end
   end)
 
   each_device("by lode.sync is for all work of the state", function(device)
@@ -218,7 +241,8 @@ describe("an event", function()
 
   each_device("measures the time between two points of a stream", function(device)
     local s = lode.stream(device)
-    local start, stop, last = lode.event({ device = device }), lode.event({ device = device }), lode.event({ device = device })
+    local function event() return lode.event({ device = device }) end
+    local start, stop, last = event(), event(), event()
     local before = lode.clock()
     start:record(s)
     busy(s, device)

@@ -161,11 +161,6 @@ int64_t lode_argument_integer(const lode_call *c, int index) {
   lode_raise(c, "argument %d is %s, an integer is needed", index, print_number(c, index, &text));
 }
 
-const char *lode_argument_string(const lode_call *c, int index) {
-  if (lua_type(c->L, index) != LUA_TSTRING) lode_argument_error(c, index, "a string");
-  return lua_tostring(c->L, index);
-}
-
 lode_stream *lode_argument_stream(const lode_call *c, int index) {
   lode_stream_handle *handle = lode_test(c, index, LODE_TYPE_STREAM);
   if (handle == NULL || handle->stream == NULL) lode_argument_error(c, index, "a stream");
@@ -252,6 +247,7 @@ void lode_argument_dims(const lode_call *c, int index, int64_t dims[LODE_MAX_DIM
   if (lua_isnoneornil(c->L, index)) return;
   if (lua_istable(c->L, index)) {
     *count = integers_of_list(c, index, "dim", dims, LODE_MAX_DIMS);
+    if (*count == 0) lode_raise(c, "argument %d is an empty list of dims; leave it out for all dims", index);
     return;
   }
   if (lua_type(c->L, index) != LUA_TNUMBER) lode_argument_error(c, index, "a dim or a list of dims");
@@ -264,6 +260,8 @@ lode_node **lode_argument_tensors(const lode_call *c, int index, int *count) {
   if (!lua_istable(L, index) || lode_is_options(c, index)) lode_argument_error(c, index, "a list of tensors");
   size_t length = lua_rawlen(L, index);
   if (length > INT16_MAX) lode_raise(c, "%zu tensors, at most %d are possible", length, INT16_MAX);
+  lua_createtable(L, (int)length, 0); /* a finalizer may empty the script's own list */
+  int anchor = lua_gettop(L);
   lode_node **nodes = lua_newuserdata(L, (length + 1) * sizeof *nodes);
   for (int i = 0; i < (int)length; i++) {
     lua_rawgeti(L, index, i + 1);
@@ -273,7 +271,7 @@ lode_node **lode_argument_tensors(const lode_call *c, int index, int *count) {
       lode_raise(c, "element %d is %s%s", i + 1, what, released(what) ? "" : ", a tensor is needed");
     }
     nodes[i] = handle->node;
-    lua_pop(L, 1);
+    lua_rawseti(L, anchor, i + 1);
   }
   *count = (int)length;
   return nodes;

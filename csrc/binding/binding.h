@@ -30,6 +30,7 @@ typedef enum lode_type {
 typedef struct lode_scope {
   struct lode_scope *outer, *inner;
   struct lode_handle *first;
+  const lua_State *thread; /* that opened it: to compare, never to call */
   bool open;
 } lode_scope;
 
@@ -44,10 +45,9 @@ typedef struct lode_pace {
   bool borrowed;  /* inside a full collection between two attempts of a core call */
 } lode_pace;
 
-enum { LODE_MAX_LOST = 16 };
-
 /* One per lua_State: a userdata in its registry. */
 typedef struct lode_lua {
+  char build[48];        /* LODE_BUILD of the copy of lode that made it */
   lode_context *context; /* NULL once the state has been closed */
   lua_State *main;       /* the main thread where the registry does not know it; may be NULL */
   const void *meta[LODE_NTYPES];
@@ -55,13 +55,12 @@ typedef struct lode_lua {
   int collect_ref;           /* the function that runs the collector under lua_pcall */
   int split_ref, join_ref;   /* int64 cdata to two numbers and back; LUA_NOREF: there are none */
   lode_pace pace;
-  lode_scope root;                  /* has all handles that are in no scope of the script's */
-  lode_scope *scope;                /* the innermost open one; at least the root */
-  lode_stream *lost[LODE_MAX_LOST]; /* given up by the collector */
-  int nlost;
-  uint64_t seed;  /* of the sequence of seeds */
-  uint64_t seeds; /* how many it has given */
-  char own[256];  /* how the chunk names of lode's own Lua files begin */
+  lode_scope root;   /* has all handles that are in no scope of the script's */
+  lode_scope *scope; /* the innermost open one; at least the root */
+  lode_stream *lost; /* given up by the collector, chained */
+  uint64_t seed;     /* of the sequence of seeds */
+  uint64_t seeds;    /* how many it has given */
+  char own[256];     /* how the chunk names of lode's own Lua files begin */
 } lode_lua;
 
 /* Pushes the state, made if there is none yet. */
@@ -99,6 +98,7 @@ enum { LODE_COLLECT_QUANTUM = 512 << 10 }; /* bytes allocated between two looks 
 void lode_collector_drive(const lode_call *c, int64_t coming);
 /* Two full collections, after which memory may be had that could not be before. */
 void lode_collector_full(const lode_call *c);
+void lode_collector_helped(const lode_call *c); /* it could: counts a retry */
 
 static inline lode_call lode_enter(lua_State *L, const char *who) {
   lode_lua *state = lua_touserdata(L, lua_upvalueindex(1));
@@ -116,7 +116,7 @@ static inline lode_call lode_enter(lua_State *L, const char *who) {
     if (lode_check_ == LODE_NOMEM) {                                                                           \
       lode_collector_full(c);                                                                                  \
       lode_check_ = (call);                                                                                    \
-      if (lode_check_ == LODE_OK) lode_count((c)->context->default_device, LODE_COUNT_retries);                \
+      if (lode_check_ == LODE_OK) lode_collector_helped(c);                                                    \
     }                                                                                                          \
     if (lode_check_ != LODE_OK) lode_raise_error(c);                                                           \
   } while (0)
@@ -178,7 +178,6 @@ void lode_arguments_end(const lode_call *c, int most);
 lode_handle *lode_argument_handle(const lode_call *c, int index, lode_type type); /* not released */
 lode_node *lode_argument_tensor(const lode_call *c, int index);                   /* borrowed */
 int64_t lode_argument_integer(const lode_call *c, int index);
-const char *lode_argument_string(const lode_call *c, int index); /* a string, no number */
 lode_device *lode_argument_device(const lode_call *c, int index);
 lode_stream *lode_argument_stream(const lode_call *c, int index); /* borrowed */
 
@@ -193,7 +192,7 @@ int lode_argument_integers(const lode_call *c, int index, const char *what, int6
 int lode_argument_shape(const lode_call *c, int index, lode_shape *out);
 /* dims: nil, a number or a list; count 0 means none given. */
 void lode_argument_dims(const lode_call *c, int index, int64_t dims[LODE_MAX_DIMS], int *count);
-/* Nodes of a list of tensors, in a userdata that is pushed. */
+/* Nodes of a list of tensors, in a userdata that is pushed, with what keeps them alive. */
 lode_node **lode_argument_tensors(const lode_call *c, int index, int *count);
 
 /* The options table at `index`, the last argument: 0 if there is none. Only `names` (NULL at the end) may
@@ -262,10 +261,6 @@ extern const lode_entry lode_factor_meta[], lode_factor_properties[];
 extern const lode_entry lode_stream_meta[], lode_stream_properties[];
 extern const lode_entry lode_event_meta[], lode_event_properties[];
 extern const lode_entry lode_scope_meta[], lode_buffer_meta[];
-
-/* elementwise.c: operation `upvalue 2` of lode_ops; the same for reductions. */
-int lode_operation(lua_State *L);
-int lode_reduction_of(lua_State *L);
 
 /* __index of types without numbers: a method, or a property. */
 int lode_object_index(lua_State *L);

@@ -27,6 +27,7 @@ enum {
 /* One protected run; true: a cycle has ended. `amount`: see collect() in state.c. */
 static bool run_collector(const lode_call *c, int amount, bool *raised) {
   lua_State *L = c->L;
+  *raised = false;
   if (!lua_checkstack(L, 4)) return false;
   c->state->pace.running = true;
   lua_rawgeti(L, LUA_REGISTRYINDEX, c->state->collect_ref);
@@ -103,8 +104,12 @@ void lode_collector_drive(const lode_call *c, int64_t coming) {
 
 void lode_collector_full(const lode_call *c) {
   lode_pace *pace = &c->state->pace;
-  if (pace->running) return;
+  if (pace->running || !lua_checkstack(c->L, 8)) return; /* which may raise, so before `borrowed` */
   pace->borrowed = true;
   collect_all(c);
   pace->borrowed = false;
+}
+
+void lode_collector_helped(const lode_call *c) {
+  if (c->context->short_of != NULL) lode_count(c->context->short_of, LODE_COUNT_retries);
 }

@@ -148,19 +148,29 @@ static int device_clock(lua_State *L) {
 
 /* ---- defaults ---------------------------------------------------------------------------------- */
 
+static int set_default(const lode_call *c, int index) {
+  static const char *const options_known[] = {"device", "dtype", NULL};
+  int options = lode_options(c, index, options_known);
+  if (options == 0) lode_argument_error(c, index, "a table of options");
+  lode_device *device = lode_option_device(c, options);
+  lode_dtype dtype = lode_option_dtype(c, options, c->context->default_dtype);
+  if (lode_dtype_kind(dtype) != LODE_KIND_FLOAT)
+    lode_raise(c, "dtype %s; f32 or f64 is needed", lode_dtype_name(dtype));
+  c->context->default_device = device;
+  c->context->default_dtype = dtype;
+  return 0;
+}
+
 /* set_default{device = , dtype = } */
 static int device_set_default(lua_State *L) {
-  static const char *const options_known[] = {"device", "dtype", NULL};
   lode_call c = lode_enter(L, "set_default");
-  int options = lode_options(&c, 1, options_known);
-  if (options == 0) lode_argument_error(&c, 1, "a table of options");
-  lode_device *device = lode_option_device(&c, options);
-  lode_dtype dtype = lode_option_dtype(&c, options, c.context->default_dtype);
-  if (lode_dtype_kind(dtype) != LODE_KIND_FLOAT)
-    lode_raise(&c, "dtype %s; f32 or f64 is needed", lode_dtype_name(dtype));
-  c.context->default_device = device;
-  c.context->default_dtype = dtype;
-  return 0;
+  return set_default(&c, 1);
+}
+
+/* set_default(who, options), for lode.with: `who` is what errors name. */
+static int device_set_default_for(lua_State *L) {
+  lode_call c = lode_enter(L, luaL_checkstring(L, 1));
+  return set_default(&c, 2);
 }
 
 static int device_get_default(lua_State *L) {
@@ -181,5 +191,6 @@ const lode_entry lode_device_entries[] = {{LODE_IN_MODULE, "devices", device_dev
                                           {LODE_IN_MODULE, "get_threads", device_get_threads, 0},
                                           {LODE_IN_MODULE, "clock", device_clock, 0},
                                           {LODE_IN_MODULE, "set_default", device_set_default, 0},
+                                          {LODE_IN_PRIVATE, "set_default", device_set_default_for, 0},
                                           {LODE_IN_MODULE, "get_default", device_get_default, 0},
                                           {0, NULL, NULL, 0}};

@@ -26,7 +26,7 @@ static int record_operation(lode_call *c, lode_op op) {
   return 1;
 }
 
-int lode_operation(lua_State *L) {
+static int operation(lua_State *L) {
   lode_op op = (lode_op)lua_tointeger(L, lua_upvalueindex(2));
   lode_call c = lode_enter(L, lode_ops[op].name);
   lode_arguments_end(&c, lode_ops[op].arity);
@@ -82,9 +82,9 @@ static int elementwise_clip(lua_State *L) {
 #define EVERYWHERE (LODE_IN_MODULE | LODE_IN_TENSOR)
 
 const lode_entry lode_elementwise_entries[] = {
-#define LODE_UNARY(name, rule, expr)   {EVERYWHERE, #name, lode_operation, LODE_OP_##name},
-#define LODE_BINARY(name, rule, expr)  {EVERYWHERE, #name, lode_operation, LODE_OP_##name},
-#define LODE_TERNARY(name, rule, expr) {EVERYWHERE, #name, lode_operation, LODE_OP_##name},
+#define LODE_UNARY(name, rule, expr)   {EVERYWHERE, #name, operation, LODE_OP_##name},
+#define LODE_BINARY(name, rule, expr)  {EVERYWHERE, #name, operation, LODE_OP_##name},
+#define LODE_TERNARY(name, rule, expr) {EVERYWHERE, #name, operation, LODE_OP_##name},
 #include "core/ops.def"
     {EVERYWHERE, "clip", elementwise_clip, 0}, {0, NULL, NULL, 0}};
 

@@ -28,12 +28,19 @@ static void move_to(lode_scope *scope, lode_handle *handle) {
   scope_add(scope, handle);
 }
 
+/* The innermost scope that this coroutine has opened: those of others, which may be suspended, are not ours. */
+static lode_scope *scope_of(const lode_call *c) {
+  lode_scope *scope = c->state->scope;
+  while (scope != &c->state->root && scope->thread != c->L) scope = scope->outer;
+  return scope;
+}
+
 /* ---- handles ------------------------------------------------------------------ */
 
 lode_handle *lode_handle_push(const lode_call *c, lode_type type) {
   lode_handle *handle = lode_push(c, type, sizeof *handle);
   handle->context = lode_context_ref(c->context);
-  scope_add(c->state->scope, handle);
+  scope_add(scope_of(c), handle);
   return handle;
 }
 
@@ -106,6 +113,7 @@ static int scope_open(lua_State *L) {
   lode_scope *scope = lode_push(&c, LODE_TYPE_SCOPE, sizeof *scope);
   scope->outer = c.state->scope;
   scope->outer->inner = scope;
+  scope->thread = L;
   scope->open = true;
   c.state->scope = scope;
   return 1;

@@ -3,11 +3,16 @@
  * The state is a userdata in the registry under a string key, found again when
  * the module is opened again. It holds one reference on the context; so does each
  * handle, so that finalizers may come in any order at lua_close. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "binding.h"
 #include "core/system.h"
+
+#ifndef LODE_BUILD
+#define LODE_BUILD "unknown"
+#endif
 
 static const char state_key[] = "lode.state";
 
@@ -73,6 +78,7 @@ static void fill_state(lua_State *L, lode_lua *state) {
 static lode_lua *state_new(lua_State *L) {
   lode_lua *state = lua_newuserdata(L, sizeof *state);
   memset(state, 0, sizeof *state);
+  snprintf(state->build, sizeof state->build, "%s", LODE_BUILD);
   state->scope = &state->root;
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, state_gc);
@@ -89,6 +95,9 @@ static lode_lua *state_new(lua_State *L) {
 lode_lua *lode_lua_open(lua_State *L) {
   lua_getfield(L, LUA_REGISTRYINDEX, state_key);
   lode_lua *state = lua_touserdata(L, -1);
+  if (state != NULL && strcmp(state->build, LODE_BUILD) != 0)
+    luaL_error(L, "lode: another copy of lode (%s) is loaded in this Lua state; this one is %s", state->build,
+               LODE_BUILD);
   if (state != NULL && state->context != NULL) {
     if (state->main == NULL) find_main(L, state);
     return state;
@@ -121,6 +130,10 @@ typedef struct buffer {
 void *lode_buffer_push(const lode_call *c, size_t bytes) {
   buffer *box = lode_push(c, LODE_TYPE_BUFFER, sizeof *box);
   box->memory = malloc(bytes > 0 ? bytes : 1);
+  if (box->memory == NULL) {
+    lode_collector_full(c);
+    box->memory = malloc(bytes > 0 ? bytes : 1);
+  }
   if (box->memory == NULL) lode_raise(c, "no host memory for %zu bytes", bytes);
   return box->memory;
 }

@@ -38,7 +38,11 @@ static int stream_release(lua_State *L) {
 }
 
 void lode_streams_drain(lode_lua *state) {
-  while (state->nlost > 0) lode_stream_unref(state->lost[--state->nlost]);
+  while (state->lost != NULL) {
+    lode_stream *stream = state->lost;
+    state->lost = stream->next;
+    lode_stream_unref(stream);
+  }
 }
 
 /* Freeing a stream may wait for its work, which a finalizer must not: the state does it later. */
@@ -46,12 +50,15 @@ static int stream_gc(lua_State *L) {
   lode_call c = {L, lua_touserdata(L, lua_upvalueindex(1)), NULL, "gc", 1};
   lode_stream_handle *handle = lode_test(&c, 1, LODE_TYPE_STREAM);
   if (handle == NULL || handle->stream == NULL) return 0;
-  lode_lua *state = c.state;
-  if (state->context != NULL && state->nlost < LODE_MAX_LOST) {
-    state->lost[state->nlost++] = handle->stream;
-    handle->stream = NULL;
+  lode_stream *stream = handle->stream;
+  bool shared = atomic_load(&stream->refs) > 1; /* others will free it: no list may hold it */
+  if (c.state->context == NULL || shared) {
+    give_up(handle);
+    return 0;
   }
-  give_up(handle);
+  handle->stream = NULL;
+  stream->next = c.state->lost;
+  c.state->lost = stream;
   return 0;
 }
 
@@ -69,13 +76,18 @@ static int stream_device(lua_State *L) {
   return 1;
 }
 
-/* choose(device, stream): where work on the device goes from now on; nil for the state's own stream. */
+/* choose(device, stream): where work on the device goes from now on; nil for the state's own stream.
+ * Returns what was chosen before, as a handle of its own, or nil. */
 static int stream_choose(lua_State *L) {
   lode_call c = lode_enter(L, "with");
   lode_device *device = lode_argument_device(&c, 1);
+  lode_stream_handle *before = lode_push(&c, LODE_TYPE_STREAM, sizeof *before);
   lode_stream *stream = lua_isnoneornil(L, 2) ? NULL : lode_argument_stream(&c, 2);
+  before->stream = lode_context_chosen(c.context, device);
+  if (before->stream != NULL) lode_stream_ref(before->stream);
   LODE_CHECK(&c, lode_context_choose(c.context, device, stream));
-  return 0;
+  if (before->stream == NULL) lua_pushnil(L);
+  return 1;
 }
 
 const lode_entry lode_stream_properties[] = {{0, "device", stream_device, 0}, {0, NULL, NULL, 0}};

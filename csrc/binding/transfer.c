@@ -77,6 +77,7 @@ static void upload_tensor(const lode_call *c, lode_handle *handle) {
 static int transfer_upload(lua_State *L) {
   lode_call c = lode_enter(L, "upload");
   lode_arguments_end(&c, 2);
+  if (c.state->pace.borrowed) lode_raise(&c, "called by a finalizer while memory is being collected");
   lode_handle *handle = lode_argument_handle(&c, 1, LODE_TYPE_TENSOR);
   lode_operand number = {.node = NULL};
   if (lua_type(L, 2) == LUA_TSTRING) upload_string(&c, handle);
@@ -228,5 +229,5 @@ const lode_entry lode_transfer_entries[] = {{LODE_IN_TENSOR, "upload", transfer_
                                             {LODE_IN_TENSOR, "to", transfer_to, 0},
                                             {EVERYWHERE | LODE_IN_FACTOR, "compute", transfer_compute, 0},
                                             {LODE_IN_TENSOR | LODE_IN_FACTOR, "sync", transfer_sync, 0},
-                                            {LODE_IN_TENSOR, "ready", transfer_ready, 0},
+                                            {LODE_IN_TENSOR | LODE_IN_FACTOR, "ready", transfer_ready, 0},
                                             {0, NULL, NULL, 0}};

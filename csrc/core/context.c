@@ -71,6 +71,11 @@ lode_status lode_context_stream(lode_context *context, lode_device *device, lode
   return LODE_OK;
 }
 
+lode_stream *lode_context_chosen(lode_context *context, lode_device *device) {
+  int i = slot_of(context, device);
+  return i < LODE_MAX_DEVICES ? context->stream[i].chosen : NULL;
+}
+
 lode_status lode_context_choose(lode_context *context, lode_device *device, lode_stream *stream) {
   int i = slot_of(context, device);
   if (i == LODE_MAX_DEVICES) return lode_fail(&context->error, LODE_SYSTEM, "lode: more than %d devices", i);

@@ -52,6 +52,8 @@ void lode_context_unref(lode_context *context);
 lode_status lode_context_stream(lode_context *context, lode_device *device, lode_stream **out);
 /* The state's own stream, whatever has been chosen. Borrowed. */
 lode_status lode_context_own_stream(lode_context *context, lode_device *device, lode_stream **out);
+/* The stream that was chosen for it, or NULL. Borrowed. */
+lode_stream *lode_context_chosen(lode_context *context, lode_device *device);
 /* Chooses a stream for its device (a reference is taken); NULL for `stream` returns to the own one. */
 lode_status lode_context_choose(lode_context *context, lode_device *device, lode_stream *stream);
 

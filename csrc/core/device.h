@@ -31,7 +31,8 @@ typedef struct lode_device lode_device;
 typedef struct lode_stream {
   lode_device *device;
   atomic_int refs;
-  bool is_inline; /* work is done by the caller, at once */
+  bool is_inline;           /* work is done by the caller, at once */
+  struct lode_stream *next; /* for whoever holds the last reference: a list of those to free */
 } lode_stream;
 
 /* A point in a stream. Counted; begins a device's event. */

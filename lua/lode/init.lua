@@ -43,16 +43,9 @@ local function check_function(who, position, fn)
   end
 end
 
-local chosen = {} -- device name -> the stream that `with` has chosen for it
-
-local function choose(device, stream)
-  core.choose(device, stream)
-  chosen[device] = stream
-end
-
 local function leave(before, device, stream, ok, ...)
   lode.set_default(before)
-  if device then choose(device, stream) end
+  if device then core.choose(device, stream) end
   if not ok then error((...), 0) end
   return ...
 end
@@ -76,11 +69,10 @@ function lode.with(options, fn, ...)
     local valid
     valid, device = pcall(core.device_of, stream)
     if not valid then core.raise("with", "option stream is no stream, or a released one") end
-    previous = chosen[device]
   end
   local before = lode.get_default()
-  lode.set_default { device = options.device, dtype = options.dtype }
-  if device then choose(device, stream) end
+  core.set_default("with", { device = options.device, dtype = options.dtype })
+  if device then previous = core.choose(device, stream) end
   return leave(before, device, previous, pcall(fn, ...))
 end
 
@@ -97,7 +89,8 @@ local function close(scope, ok, ...)
 end
 
 --- Calls fn(keep, ...) and releases the tensors and factors made meanwhile, but for those that it returns
--- (or that are in a table which it returns) and those passed to keep, which returns its arguments.
+-- (or that are in a table which it returns) and those passed to keep, which returns its arguments. Tensors
+-- made by another coroutine meanwhile are not of this scope.
 function lode.scope(fn, ...)
   check_function("scope", 1, fn)
   local scope = core.scope_open()
