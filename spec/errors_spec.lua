@@ -187,7 +187,7 @@ describe("bad input", function()
     support.raises(device, 1, "local _ = #lode.tensor(1, { device = device })", "no length")
   end)
 
-  each_device("of millions of errors costs nothing", function(device)
+  each_device("met thousands of times costs nothing", function(device)
     local x, y = lode.ones({ 3 }, { device = device }), lode.ones({ 4 }, { device = device })
     local function fail() return x + y end
     for _ = 1, 100 do pcall(fail) end
@@ -195,7 +195,7 @@ describe("bad input", function()
     for _ = 1, 2000 do pcall(fail) end
     local after = lode.stats(device)
     assert.equal(before.allocations, after.allocations)
-    assert.equal(before.used, after.used)
+    assert.is_true(after.used <= before.used)
   end)
 
   it("keeps unknown options of every function from passing silently", function()

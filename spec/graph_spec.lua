@@ -288,4 +288,10 @@ describe("random graphs", function()
   each_device(("%d from seed %d"):format(GRAPHS, SEED), function(device)
     for seed = SEED, SEED + GRAPHS - 1 do check_graph(seed, device) end
   end)
+
+  each_device("a share of them on an explicit stream, read from outside of it", function(device)
+    local stream = lode.stream(device)
+    for seed = SEED, SEED + math.floor(GRAPHS / 3) do stream:run(check_graph, seed, device) end
+    stream:release()
+  end)
 end)

@@ -104,8 +104,9 @@ describe("memory", function()
     settle(device)
     assert.is_true(used(device) <= held, ("%d bytes more"):format(used(device) - held))
     assert.is_true(collectgarbage("count") - objects < 256, "the Lua heap grew")
+    -- a block of the cost kept in every twentieth iteration would be as much
     local more = in_memory and resident() - in_memory or 0
-    assert.is_true(more < 6e6, ("%d bytes more in memory"):format(more))
+    assert.is_true(more < 16e6, ("%d bytes more in memory"):format(more))
   end)
 
   each_device("statistics add up", function(device)

@@ -95,7 +95,7 @@ static void number_at(const lode_call *c, int index, lode_operand *out) {
 static int64_t arange_count(const lode_call *c, const lode_operand *start, const lode_operand *stop,
                             const lode_operand *step) {
   if (step->number == 0) lode_raise(c, "the step is 0");
-  double count = ceil((stop->number - start->number) / step->number);
+  double count = ceil(lode_steps(start->number, stop->number, step->number));
   if (count >= 9e18) lode_raise(c, "more than 2^63 elements");
   return count > 0 ? (int64_t)count : 0;
 }
@@ -160,7 +160,7 @@ static int creation_linspace(lua_State *L) {
   if (lode_dtype_kind(a.dtype) != LODE_KIND_FLOAT)
     lode_raise(&c, "dtype %s; f32 or f64 is needed", lode_dtype_name(a.dtype));
   if (a.count == 1) a.stop = a.start;
-  double step = a.count > 1 ? (a.stop.number - a.start.number) / (double)(a.count - 1) : 0;
+  double step = a.count > 1 ? lode_steps(a.start.number, a.stop.number, (double)(a.count - 1)) : 0;
   a.step = (lode_operand){.number = step};
   lode_handle *result = lode_handle_push(&c, LODE_TYPE_TENSOR);
   LODE_RECORD(&c, result, record_linspace, c.context, &a);

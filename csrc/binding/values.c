@@ -95,7 +95,7 @@ static void read_element(reader *r, int depth) {
   else if (!lode_number(r->c, -1, &number))
     wrong_kind(r, depth, r->strict && r->dtype == LODE_BOOL ? "a boolean" : "a number");
   else if (r->strict && r->dtype == LODE_BOOL) wrong_kind(r, depth, "a boolean");
-  if (r->dtype == LODE_F32) *(float *)(void *)r->out = (float)number.number;
+  if (r->dtype == LODE_F32) *(float *)(void *)r->out = lode_narrow(number.number);
   else if (r->dtype == LODE_F64) *(double *)(void *)r->out = number.number;
   else read_exact(r, depth, &number);
   r->out += lode_dtype_size(r->dtype);
@@ -144,7 +144,7 @@ void lode_values_push_one(const lode_call *c, lode_dtype dtype, const void *elem
     lode_push_integer(c, value.i64);
     break;
   case LODE_F32:
-    lua_pushnumber(c->L, (lua_Number)value.f32);
+    lua_pushnumber(c->L, (lua_Number)lode_widen(value.f32));
     break;
   default:
     lua_pushnumber(c->L, (lua_Number)value.f64);

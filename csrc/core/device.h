@@ -190,7 +190,8 @@ typedef struct lode_device_api {
    * goes; work already enqueued is still done, and the call may wait for it. stream_sync waits for
    * all work enqueued. stream_wait: later work on `stream` happens after `event` (for an inline
    * stream this waits at once). event_record: a new event behind all work of the stream so far.
-   * event_ready never waits. event_wait: returns whether it had to wait. event_seconds: from
+   * event_ready never waits. event_wait: says whether it had to wait, and fails if work between the stream's
+   * event before this one and this one did (which stream_sync says too). event_seconds: from
    * `start` to `end` as the device did the work; both must be reached (INVALID otherwise). */
   lode_status (*stream_new)(lode_device *device, bool is_inline, lode_stream **out, lode_error *error);
   void (*stream_free)(lode_stream *stream);

@@ -115,9 +115,14 @@ typedef struct lode_operand {
 /* Broadcasts and promotes; inserts casts. pow by a small number becomes products. */
 lode_status lode_record_op(lode_context *context, lode_op op, const lode_operand *operand, lode_node **out);
 lode_status lode_record_cast(lode_node *input, lode_dtype dtype, lode_node **out);
+/* ---- a script's numbers (number.c) ---------------------------------------- */
+
 /* A number as a scalar of `dtype`: INVALID if it is not exact there (integers and bool). */
 lode_status lode_scalar_from(lode_error *error, const char *who, const lode_operand *number, lode_dtype dtype,
                              lode_scalar *out);
+float lode_narrow(double x); /* rounded to nearest, whatever the host's control word says */
+double lode_widen(float x);  /* exact, likewise */
+double lode_steps(double from, double to, double step); /* (to - from) / step, likewise */
 
 /* ---- recording: creation ------------------------------------------------- */
 

@@ -69,12 +69,20 @@ void lode_storage_unref(lode_storage *storage) {
   header_free(storage->context, storage);
 }
 
+/* Waits for the writer and forgets it; one whose work failed stays, so that every read says so. */
+static lode_status drop_write(lode_storage *storage, lode_error *error) {
+  bool waited;
+  LODE_TRY(storage->device->api->event_wait(storage->write, &waited, error));
+  lode_event_unref(storage->write);
+  storage->write = NULL;
+  return LODE_OK;
+}
+
 bool lode_storage_ready(lode_storage *storage) {
   if (storage->writing) return false;
   if (storage->write == NULL) return true;
   if (!storage->device->api->event_ready(storage->write)) return false;
-  lode_event_unref(storage->write);
-  storage->write = NULL;
+  drop_write(storage, NULL);
   return true;
 }
 
@@ -100,15 +108,12 @@ static lode_status event_wait(lode_device *device, lode_event *event, lode_error
 }
 
 lode_status lode_storage_wait(lode_storage *storage, lode_error *error) {
-  if (lode_storage_ready(storage)) return LODE_OK;
-  LODE_TRY(event_wait(storage->device, storage->write, error));
-  lode_event_unref(storage->write);
-  storage->write = NULL;
-  return LODE_OK;
+  return storage->write == NULL ? LODE_OK : drop_write(storage, error);
 }
 
 lode_status lode_storage_order(lode_storage *storage, lode_stream *stream, lode_error *error) {
-  if (storage->writing || lode_storage_ready(storage)) return LODE_OK; /* writing: on the same stream */
+  if (storage->writing || storage->write == NULL) return LODE_OK; /* writing: on the same stream */
+  if (lode_storage_ready(storage)) return lode_storage_wait(storage, error);
   return storage->device->api->stream_wait(stream, storage->write, error);
 }
 

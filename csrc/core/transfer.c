@@ -12,11 +12,21 @@ static size_t bytes_of(const lode_node *node) {
 
 /* ---- in ---------------------------------------------------------------------------- */
 
+/* A bool is a byte that holds 0 or 1: operations count on it. */
+static lode_status check_bools(lode_node *node, const uint8_t *host, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (host[i] > 1)
+      return lode_fail(&node->context->error, LODE_INVALID, "upload: byte %zu is %d; a bool is 0 or 1", i + 1,
+                       host[i]);
+  return LODE_OK;
+}
+
 static lode_status copy_in(lode_node *node, const void *host) {
   lode_context *context = node->context;
   size_t bytes = bytes_of(node);
   lode_stream *stream;
   if (bytes == 0) return LODE_OK;
+  if (node->dtype == LODE_BOOL) LODE_TRY(check_bools(node, host, bytes));
   LODE_TRY(lode_context_stream(context, node->device, &stream));
   LODE_TRY(node->device->api->copy_in(stream, node->storage->block, host, bytes, &context->error));
   lode_count(node->device, LODE_COUNT_uploads);

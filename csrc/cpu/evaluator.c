@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/control.h"
 #include "../core/mutex.h"
-#include "control.h"
 #include "pass.h"
 #include "threads.h"
 

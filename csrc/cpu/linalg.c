@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "../core/control.h"
 #include "../core/mutex.h"
-#include "control.h"
 #include "copy.h"
 #include "cpu.h"
 #include "fork.h"

@@ -6,7 +6,7 @@
  * its bits do not depend on strides, blocks or threads. */
 #include <string.h>
 
-#include "control.h"
+#include "../core/control.h"
 #include "evaluator.h"
 #include "isa.h"
 #include "linalg.h"

@@ -19,7 +19,9 @@ enum { QUEUE = 64, SPINS = 2000 /* some 20 us: less than a sleep costs */ };
 typedef struct cpu_event {
   lode_event base;
   atomic_bool reached;
-  int64_t time; /* lode_clock() when it was reached; written before `reached` */
+  int64_t time;       /* lode_clock() when it was reached; written before `reached`, as are: */
+  lode_status failed; /* of the first job that failed between the event before it on the stream and it */
+  lode_error error;
 } cpu_event;
 
 typedef struct job {
@@ -34,8 +36,10 @@ typedef struct cpu_stream {
   pthread_t thread;
   bool alive; /* `thread` exists */
   bool stop;
-  lode_status failed; /* of the first job that failed since the last sync */
+  lode_status failed; /* of the first job that failed since the last event */
   lode_error error;
+  lode_status lost; /* of the first since the last sync that an event has taken */
+  lode_error lost_error;
   atomic_int pending; /* jobs enqueued and not finished; written under the lock */
   unsigned head;      /* the oldest job, of `pending`; a job stays in its place while it runs */
   job *queue;         /* [QUEUE]; NULL for an inline stream */
@@ -79,12 +83,13 @@ static void block_until_reached(cpu_event *event) {
 }
 
 lode_status lode_cpu_event_wait(lode_event *event, bool *waited, lode_error *error) {
-  (void)error;
+  const cpu_event *own = (cpu_event *)event;
   *waited = !lode_cpu_event_ready(event);
-  if (!*waited) return LODE_OK;
-  lode_count(event->device, LODE_COUNT_waits);
-  block_until_reached((cpu_event *)event);
-  return LODE_OK;
+  if (*waited) {
+    lode_count(event->device, LODE_COUNT_waits);
+    block_until_reached((cpu_event *)event);
+  }
+  return own->failed == LODE_OK ? LODE_OK : lode_fail(error, own->failed, "%s", own->error.text);
 }
 
 lode_status lode_cpu_event_seconds(lode_event *start, lode_event *end, double *seconds, lode_error *error) {
@@ -97,14 +102,31 @@ lode_status lode_cpu_event_seconds(lode_event *start, lode_event *end, double *s
 void lode_cpu_event_free(lode_event *event) { free(event); }
 
 typedef struct event_arguments {
-  lode_event *event; /* a reference */
+  lode_event *event;  /* a reference */
+  cpu_stream *stream; /* for run_record */
 } event_arguments;
+
+/* What failed on the stream since its last event is this one's, and a sync's. */
+static void take_failure(cpu_stream *stream, cpu_event *event) {
+  lode_mutex_lock(&stream->lock);
+  event->failed = stream->failed;
+  if (event->failed != LODE_OK) {
+    event->error = stream->error;
+    stream->failed = LODE_OK;
+    if (stream->lost == LODE_OK) {
+      stream->lost = event->failed;
+      stream->lost_error = event->error;
+    }
+  }
+  lode_mutex_unlock(&stream->lock);
+}
 
 static lode_status run_record(const void *arguments, lode_error *error) {
   (void)error;
-  lode_event *event = ((const event_arguments *)arguments)->event;
-  reach((cpu_event *)event);
-  lode_event_unref(event);
+  const event_arguments *own = arguments;
+  take_failure(own->stream, (cpu_event *)own->event);
+  reach((cpu_event *)own->event);
+  lode_event_unref(own->event);
   return LODE_OK;
 }
 
@@ -124,10 +146,12 @@ lode_status lode_cpu_event_record(lode_stream *stream, lode_event **out, lode_er
   atomic_init(&event->base.refs, 1);
   atomic_init(&event->reached, false);
   event->time = 0;
+  event->failed = LODE_OK;
   if (lode_stream_idle(stream)) {
+    if (!stream->is_inline) take_failure((cpu_stream *)stream, event);
     reach(event);
   } else {
-    event_arguments arguments = {lode_event_ref(&event->base)};
+    event_arguments arguments = {lode_event_ref(&event->base), (cpu_stream *)stream};
     lode_status status = lode_stream_enqueue(stream, run_record, &arguments, sizeof arguments, error);
     if (status != LODE_OK) {
       free(event);
@@ -142,7 +166,7 @@ lode_status lode_cpu_stream_wait(lode_stream *stream, lode_event *event, lode_er
   bool waited;
   if (lode_cpu_event_ready(event)) return LODE_OK;
   if (stream->is_inline) return lode_cpu_event_wait(event, &waited, error);
-  event_arguments arguments = {lode_event_ref(event)};
+  event_arguments arguments = {lode_event_ref(event), NULL};
   lode_status status = lode_stream_enqueue(stream, run_wait, &arguments, sizeof arguments, error);
   if (status != LODE_OK) lode_event_unref(event);
   return status;
@@ -263,9 +287,10 @@ lode_status lode_cpu_stream_sync(lode_stream *base, lode_error *error) {
   for (int i = 0; i < SPINS && !lode_stream_idle(base); i++) lode_cpu_relax();
   lode_mutex_lock(&stream->lock);
   await_pending(stream, 0);
-  lode_status status = stream->failed;
-  if (status != LODE_OK) lode_fail(error, status, "%s", stream->error.text);
-  stream->failed = LODE_OK;
+  bool late = stream->failed != LODE_OK && stream->lost == LODE_OK;
+  lode_status status = late ? stream->failed : stream->lost;
+  if (status != LODE_OK) lode_fail(error, status, "%s", late ? stream->error.text : stream->lost_error.text);
+  stream->lost = LODE_OK;
   lode_mutex_unlock(&stream->lock);
   if (waited) lode_count(base->device, LODE_COUNT_waits);
   return status;

@@ -22,9 +22,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "../core/control.h"
 #include "../core/mutex.h"
 #include "../core/system.h"
-#include "control.h"
 
 enum { SPIN_NANOSECONDS = 30000, SPINS_PER_LOOK = 32, SPINS_BEFORE_YIELD = 1000 };
 

@@ -1,8 +1,9 @@
 /* The floating-point control word. Engines and audio code set flush-to-zero or
  * another rounding in their threads; lode's results must not change with them,
- * so whoever evaluates sets the default and puts the host's back. */
-#ifndef LODE_CPU_CONTROL_H
-#define LODE_CPU_CONTROL_H
+ * so whoever evaluates, or rounds a script's number, sets the default and puts the
+ * host's back. */
+#ifndef LODE_CONTROL_H
+#define LODE_CONTROL_H
 
 #include <stdint.h>
 
