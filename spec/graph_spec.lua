@@ -8,7 +8,7 @@ local support = require("spec.support")
 
 local each_device = support.each_device(it, function(why) pending(why) end)
 
-local GRAPHS = tonumber(os.getenv("LODE_GRAPHS")) or 150
+local GRAPHS = tonumber(os.getenv("LODE_GRAPHS")) or 300
 local SEED = tonumber(os.getenv("LODE_SEED")) or 1
 local MOST = 6000 -- elements of one value
 
@@ -284,7 +284,14 @@ local function check_graph(seed, device)
   end
 end
 
+-- Seeds that have found a fault once: 5269 (a row kept in a slot from tile to tile was overwritten).
+local PINNED = { 5269 }
+
 describe("random graphs", function()
+  each_device("that have found faults", function(device)
+    for _, seed in ipairs(PINNED) do check_graph(seed, device) end
+  end)
+
   each_device(("%d from seed %d"):format(GRAPHS, SEED), function(device)
     for seed = SEED, SEED + GRAPHS - 1 do check_graph(seed, device) end
   end)

@@ -104,6 +104,12 @@ void lode_context_drain(lode_context *context) {
   if (context->zombies != NULL) lode_factor_sweep(context, false);
 }
 
+lode_status lode_context_named(lode_context *context, const char *who, lode_status status) {
+  if (status == LODE_OK) return LODE_OK;
+  lode_error error = context->error;
+  return lode_fail(&context->error, status, "%s: %.480s", who, error.text);
+}
+
 /* ---- work in flight ------------------------------------------------------- */
 
 static bool make_room(lode_context *context) {

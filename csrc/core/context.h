@@ -57,6 +57,9 @@ lode_stream *lode_context_chosen(lode_context *context, lode_device *device);
 /* Chooses a stream for its device (a reference is taken); NULL for `stream` returns to the own one. */
 lode_status lode_context_choose(lode_context *context, lode_device *device, lode_stream *stream);
 
+/* Passes a device's answer on; its message gets the public function's name before it. */
+lode_status lode_context_named(lode_context *context, const char *who, lode_status status);
+
 /* Gives up a handle in constant time, calling no device: for the collector. */
 void lode_context_discard(lode_context *context, lode_node *node);
 /* Frees what was given up. Called on entry of every function that allocates. */

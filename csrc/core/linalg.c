@@ -392,7 +392,7 @@ static lode_status run_product(lode_node *node, lode_node *a, lode_node *b, lode
   as_matrix(b, &args.b);
   if (lode_shape_count(&node->shape) == 0) return LODE_OK;
   lode_count(node->device, LODE_COUNT_products);
-  return node->device->api->product(stream, &args, &context->error);
+  return lode_context_named(context, "matmul", node->device->api->product(stream, &args, &context->error));
 }
 
 lode_status lode_compute_matmul(lode_node *node) {
@@ -417,11 +417,16 @@ lode_status lode_compute_matmul(lode_node *node) {
 
 /* ---- computing: factors and solves ----------------------------------------------------------- */
 
+/* The public function that asked, as far as it is known: solve_ex keeps no fault. */
+static const char *called(const lode_node *node) {
+  return node->own_fault != NULL ? node->own_fault->who : "solve";
+}
+
 static lode_status factor_storages(lode_node *node, lode_factor *factor) {
   lode_context *context = node->context;
   size_t entries = (size_t)factor->batch * (size_t)factor->n;
   size_t bytes = entries * (size_t)factor->n * lode_dtype_size(factor->dtype);
-  const char *who = node->own_fault != NULL ? node->own_fault->who : "solve";
+  const char *who = called(node);
   LODE_TRY(lode_storage_new(context, who, node->device, bytes, &factor->packed));
   LODE_TRY(lode_storage_new(context, who, node->device, entries * sizeof(int32_t), &factor->pivots));
   return lode_storage_new(context, who, node->device, (size_t)factor->batch * sizeof(int32_t), &factor->info);
@@ -447,7 +452,7 @@ static lode_status run_factor(lode_node *node, lode_node *a, lode_factor *factor
                            .info = factor->info->block,
                            .outcome = &factor->outcome};
   lode_count(node->device, LODE_COUNT_factors);
-  return node->device->api->factor(stream, &args, &context->error);
+  return lode_context_named(context, called(node), node->device->api->factor(stream, &args, &context->error));
 }
 
 static void drop_storages(lode_factor *factor) {
@@ -499,7 +504,8 @@ static lode_status run_solve(lode_node *node, lode_storage *x) {
                           .x = x->block};
   if (lode_shape_count(&node->shape) > 0) {
     lode_count(node->device, LODE_COUNT_solves);
-    LODE_TRY(node->device->api->solve(stream, &args, &context->error));
+    LODE_TRY(
+        lode_context_named(context, called(node), node->device->api->solve(stream, &args, &context->error)));
   }
   LODE_TRY(lode_fault_merge(&node->fault, node->input[0]->fault, &context->error));
   return lode_fault_merge(&node->fault, node->own_fault, &context->error);

@@ -19,13 +19,6 @@ static void header_free(lode_context *context, lode_storage *storage) {
   context->unused_storages = storage;
 }
 
-/* The message of the device gets the function's name before it. */
-static lode_status name_failure(lode_context *context, lode_status status, const char *who) {
-  char text[sizeof context->error.text];
-  memcpy(text, context->error.text, sizeof text);
-  return lode_fail(&context->error, status, "%s: %.480s", who, text);
-}
-
 lode_status lode_storage_new(lode_context *context, const char *who, lode_device *device, size_t bytes,
                              lode_storage **out) {
   lode_storage *storage = header_new(context);
@@ -41,7 +34,7 @@ lode_status lode_storage_new(lode_context *context, const char *who, lode_device
   }
   if (status != LODE_OK) {
     header_free(context, storage);
-    return name_failure(context, status, who);
+    return lode_context_named(context, who, status);
   }
   storage->refs = 1;
   storage->context = context;

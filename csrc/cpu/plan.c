@@ -219,7 +219,8 @@ static void place(lode_plan *plan, slots *s, int v) {
     place_operation(plan, s, v, stored);
     return;
   }
-  if (!stored) step->slot = take(plan, s);
+  /* What is filled once and kept needs a slot that no earlier value writes in the next tile. */
+  if (!stored) step->slot = step->periodic ? (int16_t)plan->nslots++ : take(plan, s);
   if (value->kind != LODE_VALUE_GATHER) return;
   for (int g = value->first; g < value->first + value->count; g++)
     retire(plan, s, plan->program->segment[g].source, v);
