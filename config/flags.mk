@@ -43,7 +43,7 @@ Z_DEFS       = $(if $(SAN_FLAGS),,-Wl,-z,defs)
 ifeq ($(SAN),1)
 SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 SAN_ENV    = "LD_PRELOAD=$(shell $(CC) -print-file-name=libasan.so)" \
-             "ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:$(ASAN_OPTIONS)" "UBSAN_OPTIONS=print_stacktrace=1:$(UBSAN_OPTIONS)"
+             "ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:quarantine_size_mb=8:$(ASAN_OPTIONS)" "UBSAN_OPTIONS=print_stacktrace=1:$(UBSAN_OPTIONS)"
 endif
 ifeq ($(TSAN),1)
 SAN_FLAGS := -fsanitize=thread -fno-omit-frame-pointer

@@ -11,8 +11,8 @@ static lode_status check_part(lode_node *const *input, int i, int dim) {
     return lode_fail(error, LODE_INVALID, "concat: inputs on %s and %s; move one with :to(\"%s\")",
                      input[0]->device->name, input[i]->device->name, input[0]->device->name);
   if (shape->ndim != first->ndim)
-    return lode_fail(error, LODE_INVALID, "concat: input %d has %d dims, input 1 has %d", i + 1, shape->ndim,
-                     first->ndim);
+    return lode_fail(error, LODE_INVALID, "concat: input %d has %d dim%s, input 1 has %d", i + 1, shape->ndim,
+                     shape->ndim == 1 ? "" : "s", first->ndim);
   for (int d = 0; d < shape->ndim; d++)
     if (d != dim && shape->dim[d] != first->dim[d])
       return lode_fail(error, LODE_INVALID, "concat: dim %d of input %d is %" PRId64 ", input 1 has %" PRId64,

@@ -78,7 +78,7 @@ typedef struct lode_outcome {
 } lode_outcome;
 
 /* Factors `batch` matrices a[n, n], row-major and dense, into packed[n, n].
- * Row-major memory is factored as it lies (column-major, that is the transpose). A matrix that
+ * What `packed` holds is the device's affair. A matrix that
  * fails leaves info > 0 (LAPACK's: the zero pivot, or the order of the minor, from 1). */
 typedef struct lode_factor_args {
   lode_dtype dtype; /* f32 f64 */

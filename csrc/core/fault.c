@@ -96,8 +96,7 @@ lode_status lode_fault_check(lode_fault *fault, lode_error *error) {
   if (fault->factor->batch_shape.ndim > 0) snprintf(which, sizeof which, " %" PRId64, batch + 1);
   if (fault->where[0] != '\0') snprintf(where, sizeof where, " (recorded at %s)", fault->where);
   if (method == LODE_METHOD_SPD)
-    return lode_fail(error, LODE_NUMERIC,
-                     "%s: matrix%s is not positive definite: its leading minor of order %d is not%s",
+    return lode_fail(error, LODE_NUMERIC, "%s: matrix%s is not positive definite (leading minor of order %d)%s",
                      fault->who, which, info, where);
   return lode_fail(error, LODE_NUMERIC, "%s: matrix%s is singular: pivot %d of %" PRId64 " is exactly zero%s",
                    fault->who, which, info, fault->factor->n, where);

@@ -110,8 +110,9 @@ static lode_status check_matmul(lode_node *a, lode_node *b) {
   int64_t k = a->shape.dim[a->shape.ndim - 1], other = b->shape.dim[b->shape.ndim > 1 ? b->shape.ndim - 2 : 0];
   if (k != other)
     return lode_fail(error, LODE_INVALID,
-                     "matmul: shapes %s and %s do not match (%" PRId64 " columns, %" PRId64 " rows)",
-                     lode_shape_print(&a->shape, &left), lode_shape_print(&b->shape, &right), k, other);
+                     "matmul: shapes %s and %s do not match (%" PRId64 " column%s, %" PRId64 " row%s)",
+                     lode_shape_print(&a->shape, &left), lode_shape_print(&b->shape, &right), k,
+                     k == 1 ? "" : "s", other, other == 1 ? "" : "s");
   return LODE_OK;
 }
 
@@ -271,8 +272,9 @@ static lode_status mismatched(lode_node *a, lode_node *b, const char *who) {
   system.dim[system.ndim++] = factor->n;
   system.dim[system.ndim++] = factor->n;
   return lode_fail(&a->context->error, LODE_INVALID,
-                   "%s: matrix %s and right-hand side %s do not match (it needs %" PRId64 " rows)", who,
-                   lode_shape_print(&system, &left), lode_shape_print(&b->shape, &right), factor->n);
+                   "%s: matrix %s and right-hand side %s do not match (it needs %" PRId64 " row%s)", who,
+                   lode_shape_print(&system, &left), lode_shape_print(&b->shape, &right), factor->n,
+                   factor->n == 1 ? "" : "s");
 }
 
 /* b as [batch, n, k], and the shape that the solution has. */

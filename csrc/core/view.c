@@ -12,7 +12,8 @@
 lode_status lode_dim_resolve(lode_error *error, const char *who, int64_t dim, int ndim, int *out) {
   int64_t from_zero = dim > 0 ? dim - 1 : dim + ndim;
   if (dim == 0 || from_zero < 0 || from_zero >= ndim)
-    return lode_fail(error, LODE_INVALID, "%s: dim %" PRId64 " of a tensor with %d dims", who, dim, ndim);
+    return lode_fail(error, LODE_INVALID, "%s: dim %" PRId64 " of a tensor with %d dim%s", who, dim, ndim,
+                     ndim == 1 ? "" : "s");
   *out = (int)from_zero;
   return LODE_OK;
 }
@@ -128,7 +129,7 @@ lode_status lode_record_index(lode_node *input, const lode_index *index, int cou
   lode_error *error = &input->context->error;
   lode_text text;
   if (count > input->shape.ndim)
-    return lode_fail(error, LODE_INVALID, "index: %d indices for shape %s", count,
+    return lode_fail(error, LODE_INVALID, "index: %d %s for shape %s", count, count == 1 ? "index" : "indices",
                      lode_shape_print(&input->shape, &text));
   lode_view view = lode_view_identity(input);
   lode_shape shape = {.ndim = 0};
@@ -152,7 +153,8 @@ lode_status lode_record_permute(lode_node *input, const int64_t *dims, int count
   lode_error *error = &input->context->error;
   int ndim = input->shape.ndim;
   if (count != ndim)
-    return lode_fail(error, LODE_INVALID, "permute_dims: %d dims given for a tensor with %d", count, ndim);
+    return lode_fail(error, LODE_INVALID, "permute_dims: %d dim%s given for a tensor with %d", count,
+                     count == 1 ? "" : "s", ndim);
   lode_view view = lode_view_identity(input);
   lode_shape shape = {.ndim = ndim};
   unsigned seen = 0;
@@ -171,8 +173,9 @@ lode_status lode_record_transpose(lode_node *input, lode_node **out) {
   if (input->shape.ndim != 2) {
     lode_text text;
     return lode_fail(&input->context->error, LODE_INVALID,
-                     "T: shape %s has %d dims, 2 are needed; use permute_dims",
-                     lode_shape_print(&input->shape, &text), input->shape.ndim);
+                     "T: shape %s has %d dim%s, 2 are needed; permute_dims takes any number",
+                     lode_shape_print(&input->shape, &text), input->shape.ndim,
+                     input->shape.ndim == 1 ? "" : "s");
   }
   return lode_record_permute(input, (const int64_t[]){2, 1}, 2, out);
 }

@@ -1,9 +1,8 @@
 /* The table of the LAPACK part (lapack/), which core.so loads with the first
  * call that needs it: loading OpenBLAS starts threads and takes milliseconds.
  *
- * Matrices are square, dense and row-major; LAPACK sees them column-major, that
- * is transposed, and the part's functions are written for that: nothing is
- * transposed in memory. */
+ * Matrices are square and dense, row-major but for getrf's, which is column-major
+ * (part.c says why). */
 #ifndef LODE_CPU_LAPACK_H
 #define LODE_CPU_LAPACK_H
 

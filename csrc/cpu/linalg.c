@@ -145,6 +145,34 @@ static void copy_lower(char *to, const char *from, int64_t n, int64_t size) {
   for (int64_t i = 0; i < n; i++) memcpy(to + i * n * size, from + i * n * size, (size_t)((i + 1) * size));
 }
 
+typedef struct transposing {
+  char *to;
+  const char *from;
+  int64_t n, size;
+} transposing;
+
+enum { BAND = 64, BLOCK = 32 }; /* rows of a task; a block of both sides lies in L1 */
+
+static void transpose_band(void *context, int64_t index, int worker) {
+  (void)worker;
+  const transposing *t = context;
+  int64_t n = t->n, first = index * BAND, last = first + BAND < n ? first + BAND : n;
+  lode_move *move = lode_isa_current()->move[t->size];
+  for (int64_t i = first; i < last; i += BLOCK) {
+    int64_t rows = last - i < BLOCK ? last - i : BLOCK;
+    for (int64_t j = 0; j < n; j += BLOCK) {
+      int64_t columns = n - j < BLOCK ? n - j : BLOCK;
+      move(t->to + (i * n + j) * t->size, n, 1, t->from + (j * n + i) * t->size, 1, n, rows, columns);
+    }
+  }
+}
+
+static void transpose(char *to, const char *from, int64_t n, int64_t size) {
+  transposing t = {to, from, n, size};
+  lode_threads_run(transpose_band, &t, (n + BAND - 1) / BAND,
+                   n * n * size > 256 << 10 ? lode_threads_count() : 1);
+}
+
 static void factor(void *context, int64_t index, int worker) {
   (void)worker;
   const factoring *work = context;
@@ -159,10 +187,12 @@ static void factor(void *context, int64_t index, int worker) {
   } else if (work->method == LODE_METHOD_SPD) {
     copy_lower(packed, a, f->n, (int64_t)lode_dtype_size(f->dtype));
     info = lapack->potrf((int32_t)f->n, packed);
+  } else if (work->method == LODE_METHOD_GENERAL) {
+    transpose(packed, a, f->n, (int64_t)lode_dtype_size(f->dtype));
+    info = lapack->getrf((int32_t)f->n, packed, f->pivots + index * f->n);
   } else {
     lode_copy(packed, a, bytes);
-    info = work->method == LODE_METHOD_GENERAL ? lapack->getrf((int32_t)f->n, packed, f->pivots + index * f->n)
-                                               : lode_structure_zero_diagonal(f->dtype, f->n, packed);
+    info = lode_structure_zero_diagonal(f->dtype, f->n, packed);
   }
   f->info[index] = info;
 }

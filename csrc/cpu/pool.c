@@ -10,6 +10,7 @@
  * free blocks, headers, and the slack behind a block. */
 #include "pool.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,10 +174,11 @@ static void release_down_to(int64_t target) {
 /* ---- the interface ------------------------------------------------------ */
 
 static lode_status no_memory(size_t bytes, lode_error *error) {
-  return lode_fail(error, LODE_NOMEM,
-                   "cannot have %zu bytes on cpu: used %lld, reserved %lld, budget %lld, available %lld", bytes,
-                   (long long)pool.memory.used, (long long)pool.memory.reserved, (long long)pool.memory.budget,
-                   (long long)available());
+  char budget[40] = "no budget";
+  if (pool.memory.budget > 0) snprintf(budget, sizeof budget, "budget %lld", (long long)pool.memory.budget);
+  return lode_fail(
+      error, LODE_NOMEM, "cannot have %zu bytes on cpu: used %lld, reserved %lld, %s, available %lld", bytes,
+      (long long)pool.memory.used, (long long)pool.memory.reserved, budget, (long long)available());
 }
 
 /* A block that the lists do not have. */

@@ -17,21 +17,21 @@
                       1, a, n, x, k);                                                                          \
   }
 
-/* Exchanges rows of x in the opposite of the order in which the factorization did. */
+/* Exchanges rows of x as the factorization did. */
 #define EXCHANGE(S, T)                                                                                         \
-  static void exchange_back_##S(int32_t n, int32_t k, const int32_t *pivots, T *x) {                           \
-    for (int32_t i = n - 1; i >= 0; i--) {                                                                     \
+  static void exchange_##S(int32_t n, int32_t k, const int32_t *pivots, T *x) {                                \
+    for (int32_t i = 0; i < n; i++) {                                                                          \
       int32_t j = pivots[i] - 1;                                                                               \
       if (j != i) cblas_##S##swap(k, x + (int64_t)i * k, 1, x + (int64_t)j * k, 1);                            \
     }                                                                                                          \
   }
 
 #define SOLVE(S, T)                                                                                            \
-  /* A^T = P L U: U^T L^T P^T x = b. */                                                                        \
+  /* A = P L U, column-major. */                                                                               \
   static void solve_general_##S(int32_t n, int32_t k, const void *packed, const int32_t *pivots, void *x) {    \
-    triangular_##S(n, k, packed, CblasUpper, true, CblasNonUnit, x);                                           \
-    triangular_##S(n, k, packed, CblasLower, true, CblasUnit, x);                                              \
-    exchange_back_##S(n, k, pivots, x);                                                                        \
+    exchange_##S(n, k, pivots, x);                                                                             \
+    triangular_##S(n, k, packed, CblasLower, false, CblasUnit, x);                                             \
+    triangular_##S(n, k, packed, CblasUpper, false, CblasNonUnit, x);                                          \
   }                                                                                                            \
   /* A = U^T U. */                                                                                             \
   static void solve_spd_##S(int32_t n, int32_t k, const void *packed, const int32_t *pivots, void *x) {        \
