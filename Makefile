@@ -2,7 +2,8 @@
 #
 # One tree of objects serves all Luas: only csrc/binding sees lua.h, so core, the
 # CPU device and the parts are compiled once (build/obj) and linked for each Lua
-# (build/<lua>/lode/*.so). Sanitizer builds lie apart (build/san, build/tsan).
+# (build/<lua>/lode/*.so); the few files that hold the build id are compiled for
+# each Lua. Sanitizer builds lie apart (build/san, build/tsan).
 #
 #   config/flags.mk   lode's own compiler and linker flags, sanitizers
 #   config/lua.mk     which Lua, where its headers are, how to run it
@@ -23,7 +24,7 @@ V       ?= 0
 # Looking around (which compiler flags, which libraries) costs a tenth of a
 # second: only the goals that build do it.
 GOALS    := $(or $(MAKECMDGOALS),all)
-BUILDING := $(filter-out help clean deps env demo check check-long bench,$(GOALS))
+BUILDING := $(filter-out help clean deps deps-demo deps-check env demo check check-long bench,$(GOALS))
 
 include config/lua.mk
 include config/flags.mk
@@ -42,32 +43,39 @@ BINDING_C := $(wildcard csrc/binding/*.c)
 LAPACK_C  := $(wildcard csrc/cpu/lapack/*.c)
 SOURCES   := $(sort $(shell find csrc -type f -name '*.[ch]' -o -type f -name '*.def'))
 
-object = $(patsubst csrc/%.c,$(OBJ)/%.o,$(1))
-
-SHARED_O  := $(call object,$(CORE_C) $(CPU_C)) $(foreach isa,$(ISAS),$(patsubst csrc/%.c,$(OBJ)/%.$(isa).o,$(ISA_C)))
-BINDING_O := $(patsubst csrc/%.c,$(BUILD)/$(LUA_NAME)/obj/%.o,$(BINDING_C))
-LAPACK_O  := $(call object,$(LAPACK_C))
-MODULES   := $(MODULE)/core.so $(if $(LAPACK_FOUND),$(MODULE)/lapack.so)
-
 # A part must come from the same sources as the core that loads it. Only the
 # files that use LODE_BUILD are compiled again when the sources change.
 BUILD_ID      := $(VERSION)-$(firstword $(shell cat $(SOURCES) </dev/null | cksum))
 BUILD_ID_USED := $(shell grep -lw LODE_BUILD -r csrc --include='*.c' 2>/dev/null)
 
+LUA_OBJ    = $(BUILD)/$(LUA_NAME)/obj
+lua_object = $(patsubst csrc/%.c,$(LUA_OBJ)/%.o,$(1))
+object     = $(patsubst csrc/%.c,$(OBJ)/%.o,$(filter-out $(BUILD_ID_USED),$(1))) $(call lua_object,$(filter $(BUILD_ID_USED),$(1)))
+
+SHARED_O  := $(call object,$(CORE_C) $(CPU_C)) $(foreach isa,$(ISAS),$(patsubst csrc/%.c,$(OBJ)/%.$(isa).o,$(ISA_C)))
+BINDING_O := $(call lua_object,$(BINDING_C))
+LAPACK_O  := $(call object,$(LAPACK_C))
+MODULES   := $(MODULE)/core.so $(if $(LAPACK_FOUND),$(MODULE)/lapack.so)
+
 # ---- building ---------------------------------------------------------------
 
-.PHONY: all build demo check check-long bench deps env install clean help run-demo run-check FORCE
+.PHONY: all build rock demo check check-long bench deps deps-demo deps-check env install clean help run-demo run-check FORCE
 
 all: build
 	@$(REPORT)
 
 build: $(MODULES) $(SCRIPT)
 
+# What `luarocks make` asks for. It leaves the interpreter it built for where
+# `luarocks test` finds it: LuaRocks runs that with an interpreter of its own.
+rock: build
+	@printf '%s\n' '$(LUA)' > $(BUILD)/last-$(LUA_VERSION)
+
 ifeq ($(V),0)
 say = @printf '  %-5s %s\n' '$(1)' '$(2)';
 endif
 
-COMPILE = $(CC) $(CPPFLAGS) $(CFLAGS) $(LODE_CPPFLAGS) $(LODE_CFLAGS) $(MARCH) $(EXTRA) -MMD -MP -c -o $@ $<
+COMPILE = $(CC) $(CPPFLAGS) $(CFLAGS) $(LODE_CPPFLAGS) $(LODE_CFLAGS) $(MARCH) $(EXTRA) -MMD -MP -c -o $@ $< $(COMPILED)
 LINK    = $(CC) $(LIBFLAG) $(USER_LDFLAGS) $(LODE_LDFLAGS) -o $@ $(filter %.o,$^)
 
 $(OBJ)/%.o: csrc/%.c $(OBJ)/flags
@@ -81,17 +89,17 @@ $(OBJ)/cpu/isa/%.$(1).o: csrc/cpu/isa/%.c $(OBJ)/flags
 endef
 $(foreach isa,$(ISAS),$(eval $(call isa_rule,$(isa))))
 
-$(OBJ)/cpu/lapack/%.o: EXTRA = $(LAPACK_CFLAGS)
+$(OBJ)/cpu/lapack/%.o $(LUA_OBJ)/cpu/lapack/%.o: EXTRA = $(LAPACK_CFLAGS)
 
-$(BUILD)/$(LUA_NAME)/obj/%.o: EXTRA = -isystem $(LUA_INCDIR)
-$(BUILD)/$(LUA_NAME)/obj/%.o: csrc/%.c $(OBJ)/flags $(BUILD)/$(LUA_NAME)/flags
+$(LUA_OBJ)/binding/%.o: EXTRA = -isystem $(LUA_INCDIR)
+$(LUA_OBJ)/%.o: csrc/%.c $(OBJ)/flags $(BUILD)/$(LUA_NAME)/flags
 	$(call say,CC,$< $(LUA_NAME))mkdir -p $(@D) && $(COMPILE)
 
 $(MODULE)/core.so: $(BINDING_O) $(SHARED_O)
-	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) -lpthread -ldl -lm
+	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) -lpthread -ldl -lm && $(KEEP_ID)
 
 $(MODULE)/lapack.so: $(LAPACK_O)
-	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) $(Z_DEFS) $(LAPACK_DIRS) $(LAPACK_LIBS) -lpthread -ldl -lm
+	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) $(Z_DEFS) $(LAPACK_DIRS) $(LAPACK_LIBS) -lpthread -ldl -lm && $(KEEP_ID)
 
 # What the specs need of a host program (spec/host/host.c). Not installed.
 HOST := $(BUILD)/$(LUA_NAME)/host.so
@@ -104,18 +112,22 @@ $(SCRIPT): bin/lode
 	@mkdir -p $(@D) && sed '1s|^#!.*|#!$(LUA_SHEBANG)|' $< > $@ && chmod 755 $@
 
 # Files that change only when their text does: what depends on them is built
-# again when flags, headers' place or sources (for LODE_BUILD) have changed.
+# again when flags or headers' place have changed.
 keep = @mkdir -p $(@D) && printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(1))' > $@
 $(OBJ)/flags: FORCE
 	$(call keep,$(CC) $(CPPFLAGS) $(CFLAGS) $(LODE_CPPFLAGS) $(LODE_CFLAGS) $(BASE_MARCH) $(ISA_LEVEL) $(LAPACK_CFLAGS))
 $(BUILD)/$(LUA_NAME)/flags: FORCE
 	$(call keep,$(LUA_INCDIR))
-$(OBJ)/build-id: FORCE
-	$(call keep,$(BUILD_ID))
 
-BUILD_ID_O := $(call object,$(BUILD_ID_USED)) $(patsubst csrc/%.c,$(BUILD)/$(LUA_NAME)/obj/%.o,$(BUILD_ID_USED))
-$(BUILD_ID_O): $(OBJ)/build-id
+# Beside each file that holds the build id lies the id it was made with; with
+# another one it is made again. Dates would not do: a make that began before the
+# sources changed may end after one that began later.
+KEEP_ID = printf '%s\n' '$(BUILD_ID)' > $@.id
+BUILD_ID_O := $(call lua_object,$(BUILD_ID_USED))
+old_id = $(filter-out $(foreach file,$(1),$(if $(filter $(BUILD_ID),$(shell cat $(file).id 2>/dev/null)),$(file))),$(1))
+$(call old_id,$(BUILD_ID_O) $(MODULES)): FORCE
 $(BUILD_ID_O): private LODE_CPPFLAGS += -DLODE_BUILD='"$(BUILD_ID)"'
+$(BUILD_ID_O): private COMPILED = && $(KEEP_ID)
 
 ifneq ($(BUILDING),)
 -include $(patsubst %.o,%.d,$(SHARED_O) $(BINDING_O) $(LAPACK_O))
@@ -128,7 +140,7 @@ endif
 AGAIN = +@$(MAKE) --no-print-directory
 BUILD_AGAIN = $(AGAIN) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2)) all
 
-demo: deps
+demo: deps-demo
 	$(BUILD_AGAIN)
 	$(AGAIN) run-demo
 
@@ -139,7 +151,7 @@ run-demo:
 	@echo
 	@$(RUN) examples/solve.lua
 
-check: deps
+check: deps-check
 	$(BUILD_AGAIN)
 	$(AGAIN) run-check
 
@@ -149,13 +161,16 @@ check-long:
 run-check: $(HOST)
 	@LODE_LONG=$(LODE_LONG) LODE_STRESS=$(STRESS) sh scripts/check '$(RUN)' $(SPEC)
 
-bench: deps
+bench: deps-demo
 	$(BUILD_AGAIN)
 	@found=; for f in bench/*.lua; do [ -f "$$f" ] || continue; found=1; echo "== $$f"; $(RUN) "$$f" || exit 1; done; \
 	[ -n "$$found" ] || echo "bench/ has no scripts in this version"
 
 deps:
-	@sh scripts/deps $(LUA_NAME)
+	@sh scripts/deps all '$(LUA)'
+
+deps-demo deps-check:
+	@sh scripts/deps $(@:deps-%=%) '$(LUA)'
 
 env:
 	@echo "export LUA_PATH='$(RUN_LUA_PATH)'"
@@ -165,7 +180,7 @@ env:
 # ---- installing -------------------------------------------------------------
 
 PREFIX ?= /usr/local
-ifneq ($(filter install,$(GOALS)),)
+ifneq ($(filter install rock,$(GOALS)),)
 LUA_VERSION ?= $(shell '$(LUA)' -e 'print((_VERSION:match("%d+%.%d+")))')
 endif
 BINDIR ?= $(PREFIX)/bin

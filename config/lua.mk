@@ -1,10 +1,19 @@
 # Which Lua lode is built for, where its headers are, and how scripts are run.
 #
-# LUA is a name (luajit, lua5.1, lua5.3, lua5.4) or the path of an interpreter,
+# LUA is a name (luajit, lua5.1, lua5.2, lua5.3, lua5.4) or the path of an interpreter,
 # as LuaRocks gives it. LUA_INCDIR is looked for where it is not given.
 
 LUA      ?= luajit
 LUA_NAME := $(notdir $(LUA))
+
+# Names that packages use; any other needs a path, or LUA_INCDIR.
+LUAS      := luajit lua5.1 lua5.2 lua5.3 lua5.4
+LUA_NAMES := $(LUAS) $(subst lua5,lua-5,$(LUAS)) $(subst .,,$(LUAS)) luajit-% lua
+ifeq ($(filter $(LUA_NAMES),$(LUA))$(findstring /,$(LUA))$(LUA_INCDIR)$(filter help clean,$(GOALS)),)
+comma := ,
+space := $(subst ,, )
+$(error lode builds for $(subst $(space),$(comma) ,$(LUAS)), not for LUA=$(LUA))
+endif
 
 # "#!" needs a path; a bare name is found by env.
 LUA_SHEBANG := $(if $(findstring /,$(LUA)),$(LUA),/usr/bin/env $(LUA))

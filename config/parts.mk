@@ -44,7 +44,9 @@ LAPACK_WHY := LAPACK=0
 else ifeq ($(wildcard csrc/cpu/lapack/*.c),)
 LAPACK_WHY := no sources in csrc/cpu/lapack
 else
+# Fedora's folder, for a machine without pkg-config; Debian's cblas.h is in the compiler's path.
 LAPACK_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I openblas 2>/dev/null))
+LAPACK_CFLAGS := $(or $(LAPACK_CFLAGS),$(addprefix -isystem ,$(wildcard /usr/include/openblas)))
 LAPACK_DIRS   := $(shell pkg-config --libs-only-L openblas 2>/dev/null)
 define LAPACK_PROBE
 printf '%s\n' '#include <cblas.h>' 'void dgetrf_(void);' 'int main(void) { dgetrf_(); return (int)cblas_idamax(0, 0, 0); }' \

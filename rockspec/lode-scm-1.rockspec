@@ -15,7 +15,7 @@ dependencies = { "lua >= 5.1, < 5.5" }
 -- would make it mandatory.
 build = {
   type = "make",
-  build_target = "build",
+  build_target = "rock",
   variables = {
     BUILD = "build/rock",
     LUA = "$(LUA)",

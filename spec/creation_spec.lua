@@ -225,7 +225,10 @@ describe("reading", function()
     assert.is_truthy(tostring(y):find("recorded", 1, true))
     assert.is_truthy(tostring(y):find("f32 [2,2] on " .. device, 1, true))
     y:compute():sync()
-    if device == "cpu" then assert.is_truthy(tostring(y):find("{{2, 3.5}, {-2, 5}}", 1, true)) end
+    if device == "cpu" then
+      assert.is_truthy(tostring(y):find("{{2, 3.5}, {-2, 5}}", 1, true))
+      assert.equal("tensor f32 [3] on cpu {nan, nan, inf}", tostring(lode.tensor({ 0 / 0, -(0 / 0), 1 / 0 })))
+    end
     assert.is_truthy(tostring(lode.zeros({ 1000 }, { device = device }):compute():sync()):find("ready", 1, true))
   end)
 end)

@@ -13,7 +13,7 @@ local prelude = "local o = { device = device } local x = lode.ones({ 2, 3 }, o) 
 
 local cases = {
   -- tables of values
-  { "lode.tensor({ { 1, 2 }, { 3 } })", "tensor: ", "row 2 has 1 elements", "row 1 has 2" },
+  { "lode.tensor({ { 1, 2 }, { 3 } })", "tensor: ", "row 2 has 1 element, row 1 has 2" },
   { "lode.tensor({ { 1 }, { 2, 3 } })", "tensor: ", "row 2 has 2 elements", "row 1 has 1" },
   { "lode.tensor({ { { 1 } }, { { 1, 2 } } })", "tensor: ", "row {2,1} has 2 elements" },
   { "lode.tensor({ { 1 }, 2 })", "tensor: ", "element {2} is a number", "a table is needed" },
@@ -27,7 +27,7 @@ local cases = {
   { "lode.tensor({ a = 1 })", "tensor: ", "the key 'a'" },
   { "lode.tensor({ { 1 }, { a = 1 } })", "tensor: ", "the key 'a'" },
   { "lode.tensor({ [5] = 1 })", "tensor: ", "no element 1" },
-  { "lode.tensor({ {}, { 1 } })", "tensor: ", "row 2 has 1 elements", "row 1 has 0" },
+  { "lode.tensor({ {}, { 1 } })", "tensor: ", "row 2 has 1 element, row 1 has 0" },
   { "lode.tensor({{{{{{{{{1}}}}}}}}})", "tensor: ", "nested more than 8 deep" },
   { "lode.tensor({ 0.5 }, { dtype = 'i32' })", "tensor: ", "0.5 is not exact in i32", "element {1}" },
   { "lode.tensor({ { 1, 2 ^ 31 } }, { dtype = 'i32' })", "2147483648", "i32", "element {1,2}" },
@@ -129,8 +129,8 @@ local cases = {
   { "local _ = lode.zeros({ 0 }, o):min()", "min: ", "no elements", "[0]" },
   { "local _ = lode.sum(5)", "sum: ", "argument 1 is a number" },
   -- conversions and reading
-  { "local _ = x:to('f16')", "to: ", "'f16'" },
-  { "local _ = x:to('nowhere')", "to: ", "'nowhere'" },
+  { "local _ = x:to('float')", "to: 'float' is neither a dtype (bool, i32, i64, f32, f64) nor a device (cpu" },
+  { "local _ = x:to('')", "to: '' is neither a dtype" },
   { "local _ = x:to()", "to: ", "argument 2" },
   { "local _ = x:to({ dtype = 'f65' })", "to: ", "unknown dtype 'f65'" },
   { "local _ = x:to({ stream = 1 })", "to: ", "unknown option 'stream'" },
@@ -166,6 +166,17 @@ local cases = {
   { "lode.event():wait()", "wait: ", "not been recorded" },
   { "lode.event():record(x)", "record: ", "argument 2 is a tensor", "a stream" },
   { "lode.event(o):elapsed(lode.event(o))", "elapsed: ", "not been recorded" },
+  { "local _ = x.cat", "index: a tensor has no field 'cat' (concat?)" },
+  { "local _ = x:eq(1)", "index: a tensor has no field 'eq' (equal?)" },
+  { "local _ = x.argmax", "index: a tensor has no field 'argmax' (not yet in lode)" },
+  { "local _ = lode.cat({ x, x })", "there is no function 'cat' (concat?)" },
+  { "local _ = lode.std(x)", "there is no function 'std' (not yet in lode)" },
+  { "x.colour = 3", "a tensor has no fields to set (here 'colour')" },
+  { "x[1] = 3", "the elements of a tensor are not assigned to" },
+  { "local _ = lode.zeros({ 2 }, o).T", "T: shape [2] has 1 dim, 2 are needed" },
+  { "local _ = lode.zeros({ 2 }, o):sum(2)", "sum: dim 2 of a tensor with 1 dim" },
+  { "local _ = lode.concat(x, x)", "concat: argument 1 is a tensor, a list of tensors is needed: concat({a, b}, dim)" },
+  { "local _ = lode.stack(x, x, 1)", "stack: argument 1 is a tensor, a list of tensors is needed: stack({a, b}, dim)" },
   { "local _ = lode.stream().depth", "a stream has no field 'depth'" },
   { "local _ = lode.event()[1]", "an event has no elements" },
   { "local _ = lode.eye(2, o):lu().shape", "a factor has no field 'shape'" },
@@ -181,6 +192,13 @@ describe("bad input", function()
     assert(#failures == 0, table.concat(failures, "\n"))
     support.holds(lode.ones({ 2 }, { device = device }) + 1, "f32", { 2 }, { 2, 2 })
     assert.equal("f32", lode.default_dtype)
+  end)
+
+  it("knows names of other libraries without hiding that a name is absent", function()
+    assert.is_nil(rawget(lode, "cat"))
+    assert.is_nil(lode.cuda)
+    assert.is_nil(lode[1])
+    for name in pairs(lode) do assert.is_not_equal("cat", name) end
   end)
 
   each_device("a length operator beyond dims", function(device)

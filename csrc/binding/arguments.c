@@ -57,7 +57,8 @@ void lode_argument_error(const lode_call *c, int index, const char *needed) {
 }
 
 void lode_arguments_end(const lode_call *c, int most) {
-  if (c->nargs > most) lode_raise(c, "%d arguments, at most %d are taken", c->nargs, most);
+  if (c->nargs > most)
+    lode_raise(c, "%d argument%s, at most %d are taken", c->nargs, c->nargs == 1 ? "" : "s", most);
   lua_settop(c->L, most);
 }
 
@@ -179,16 +180,42 @@ lode_device *lode_argument_device(const lode_call *c, int index) {
   return lode_device_at(c, index);
 }
 
+static void append_name(lode_text *names, const char *name) {
+  size_t used = strlen(names->text);
+  snprintf(names->text + used, sizeof names->text - used, "%s%s", used > 0 ? ", " : "", name);
+}
+
+static const char *dtype_names(lode_text *names) {
+  names->text[0] = '\0';
+  for (int i = 0; i < LODE_NDTYPES; i++) append_name(names, lode_dtype_name((lode_dtype)i));
+  return names->text;
+}
+
 lode_dtype lode_dtype_at(const lode_call *c, int index) {
   lode_dtype dtype;
   const char *name = lua_tostring(c->L, index);
   if (lode_dtype_find(name, &dtype)) return dtype;
-  char names[64] = "";
-  for (int i = 0; i < LODE_NDTYPES; i++) {
-    size_t used = strlen(names);
-    snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", lode_dtype_name((lode_dtype)i));
-  }
-  lode_raise(c, "unknown dtype '%s' (there are %s)", name, names);
+  lode_text names;
+  lode_raise(c, "unknown dtype '%s' (there are %s)", name, dtype_names(&names));
+}
+
+static const char *device_names(lode_text *names) {
+  names->text[0] = '\0';
+  for (int i = 0; i < lode_devices_count(); i++)
+    if (lode_devices_get(i)->device != NULL) append_name(names, lode_devices_get(i)->name);
+  return names->text;
+}
+
+bool lode_dtype_or_device_at(const lode_call *c, int index, lode_dtype *dtype, lode_device **device) {
+  const char *name = lua_tostring(c->L, index);
+  if (lode_dtype_find(name, dtype)) return true;
+  lode_status status = lode_devices_find(&c->context->error, c->who, name, device);
+  lode_text dtypes, devices;
+  if (status == LODE_INVALID)
+    lode_raise(c, "'%.64s' is neither a dtype (%s) nor a device (%s)", name, dtype_names(&dtypes),
+               device_names(&devices));
+  if (status != LODE_OK) lode_raise_error(c);
+  return false;
 }
 
 /* ---- lists ---------------------------------------------------------------------------- */

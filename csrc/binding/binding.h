@@ -207,6 +207,8 @@ bool lode_option_boolean(const lode_call *c, int options, const char *name);
 /* A dtype's or a device's name at `index`. */
 lode_dtype lode_dtype_at(const lode_call *c, int index);
 lode_device *lode_device_at(const lode_call *c, int index);
+/* Either of them: true if it is a dtype's. */
+bool lode_dtype_or_device_at(const lode_call *c, int index, lode_dtype *dtype, lode_device **device);
 
 /* ---- elements and Lua values (values.c) ------------------------------------------ */
 
@@ -264,6 +266,8 @@ extern const lode_entry lode_scope_meta[], lode_buffer_meta[];
 
 /* __index of types without numbers: a method, or a property. */
 int lode_object_index(lua_State *L);
+/* What a name that other libraries have is called here ("concat?"); NULL: it is not known. */
+const char *lode_hint(const char *name);
 /* What is under the string at 2: true, and the value is pushed. */
 bool lode_member(lua_State *L);
 

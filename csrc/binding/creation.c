@@ -95,6 +95,16 @@ static void number_at(const lode_call *c, int index, lode_operand *out) {
 static int64_t arange_count(const lode_call *c, const lode_operand *start, const lode_operand *stop,
                             const lode_operand *step) {
   if (step->number == 0) lode_raise(c, "the step is 0");
+  if (start->integer_valued && stop->integer_valued && step->integer_valued) {
+    bool up = step->integer > 0;
+    int64_t low = up ? start->integer : stop->integer, high = up ? stop->integer : start->integer;
+    if (high <= low) return 0;
+    uint64_t span = (uint64_t)high - (uint64_t)low,
+             each = up ? (uint64_t)step->integer : 0 - (uint64_t)step->integer;
+    uint64_t whole = span / each + (span % each != 0);
+    if (whole > INT64_MAX) lode_raise(c, "more than 2^63 elements");
+    return (int64_t)whole;
+  }
   double count = ceil(lode_steps(start->number, stop->number, step->number));
   if (count >= 9e18) lode_raise(c, "more than 2^63 elements");
   return count > 0 ? (int64_t)count : 0;
@@ -115,6 +125,12 @@ static int creation_arange(lua_State *L) {
   int options = lode_options(&c, numbers + 1, creation_options);
   lode_dtype dtype = lode_option_dtype(&c, options, c.context->default_dtype);
   lode_device *device = lode_option_device(&c, options);
+  if (count > 0 && lode_dtype_kind(dtype) != LODE_KIND_FLOAT && start.integer_valued && step.integer_valued) {
+    lode_scalar unused; /* the last element is the largest or the smallest: it has to fit */
+    lode_operand last =
+        number_of((int64_t)((uint64_t)start.integer + (uint64_t)(count - 1) * (uint64_t)step.integer));
+    LODE_CHECK(&c, lode_scalar_from(&c.context->error, c.who, &last, dtype, &unused));
+  }
   lode_handle *result = lode_handle_push(&c, LODE_TYPE_TENSOR);
   LODE_RECORD(&c, result, lode_record_arange, c.context, c.who, device, dtype, &start, &step, count);
   return 1;
@@ -218,7 +234,7 @@ static int from_string(const lode_call *c, int options) {
   size_t length, needed = (size_t)lode_shape_count(&shape) * lode_dtype_size(dtype);
   const char *bytes = lua_tolstring(c->L, 1, &length);
   if (length != needed)
-    lode_raise(c, "%zu bytes, but %s %s has %zu", length, lode_dtype_name(dtype),
+    lode_raise(c, "%zu byte%s, but %s %s has %zu", length, length == 1 ? "" : "s", lode_dtype_name(dtype),
                lode_shape_print(&shape, &text), needed);
   return from_host(c, options, &shape, dtype, bytes);
 }

@@ -1,4 +1,5 @@
 /* Functions about devices: what is there, what they did, and the defaults. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "binding.h"
@@ -127,7 +128,7 @@ static int device_set_threads(lua_State *L) {
   lode_arguments_end(&c, 2);
   int64_t count = lode_argument_integer(&c, 1);
   lode_device *device = lode_argument_device(&c, 2);
-  if (count < 0 || count > 4096) lode_raise(&c, "argument 1 is %d, 0 to 4096 is possible", (int)count);
+  if (count < 0 || count > 4096) lode_raise(&c, "argument 1 is %" PRId64 ", 0 to 4096 is possible", count);
   if (device->api->set_threads != NULL) device->api->set_threads(device, (int)count);
   return 0;
 }

@@ -128,10 +128,17 @@ static int scope_gc(lua_State *L) {
   return 0;
 }
 
+/* The scope around this one in the same coroutine, or the root. */
+static lode_scope *outer_of(const lode_call *c, const lode_scope *scope) {
+  lode_scope *outer = scope->outer;
+  while (outer != &c->state->root && outer->thread != scope->thread) outer = outer->outer;
+  return outer;
+}
+
 static void keep(const lode_call *c, lode_scope *scope, int index) {
   lode_handle *handle = any_handle(c, index);
   if (handle == NULL || handle->scope != scope) return;
-  move_to(scope->outer, handle);
+  move_to(outer_of(c, scope), handle);
 }
 
 /* keep(scope, ...): handles among the arguments, or in tables among them, belong to the
@@ -153,7 +160,11 @@ static int scope_close(lua_State *L) {
   lode_call c = lode_enter(L, "scope");
   lode_scope *scope = lode_test(&c, 1, LODE_TYPE_SCOPE);
   if (scope == NULL || !scope->open) return 0;
-  while (scope->first != NULL) lode_handle_release(scope->first);
+  /* While a core call waits for memory its operands are borrowed: then they stay, with the outer scope. */
+  while (scope->first != NULL) {
+    if (c.state->pace.borrowed) move_to(outer_of(&c, scope), scope->first);
+    else lode_handle_release(scope->first);
+  }
   unlink_scope(c.state, scope);
   if (!c.state->pace.running) lode_context_drain(c.context);
   return 0;

@@ -77,6 +77,8 @@ typedef lode_status (*joiner)(lode_context *context, lode_node *const *input, in
 /* list of tensors, dim (1 if it is left out) */
 static int join(lua_State *L, const char *who, joiner function) {
   lode_call c = lode_enter(L, who);
+  if (lode_test(&c, 1, LODE_TYPE_TENSOR) != NULL)
+    lode_raise(&c, "argument 1 is a tensor, a list of tensors is needed: %s({a, b}, dim)", who);
   lode_arguments_end(&c, 2);
   int64_t dim = lua_isnoneornil(L, 2) ? 1 : lode_argument_integer(&c, 2);
   lode_handle *result = lode_handle_push(&c, LODE_TYPE_TENSOR);

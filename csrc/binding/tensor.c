@@ -60,6 +60,52 @@ const lode_entry lode_tensor_properties[] = {{0, "shape", tensor_shape, 0},
                                              {0, "T", tensor_transposed, 0},
                                              {0, NULL, NULL, 0}};
 
+/* ---- names that other libraries have --------------------------------------------------- */
+
+static const struct {
+  const char *name, *hint;
+} names_elsewhere[] = {
+    {"cat", "concat?"},
+    {"unsqueeze", "expand_dims?"},
+    {"transpose", "T or permute_dims?"},
+    {"t", "T?"},
+    {"permute", "permute_dims?"},
+    {"expand", "broadcast_to?"},
+    {"eq", "equal?"},
+    {"ne", "not_equal?"},
+    {"lt", "less?"},
+    {"le", "less_equal?"},
+    {"gt", "greater?"},
+    {"ge", "greater_equal?"},
+    {"mm", "matmul?"},
+    {"bmm", "matmul?"},
+    {"dot", "matmul?"},
+    {"view", "reshape?"},
+    {"flatten", "reshape(-1)?"},
+    {"clamp", "clip?"},
+    {"sub", "subtract?"},
+    {"mul", "multiply?"},
+    {"div", "divide?"},
+    {"neg", "negative?"},
+    {"std", "not yet in lode"},
+    {"var", "not yet in lode"},
+    {"argmax", "not yet in lode"},
+    {"argmin", "not yet in lode"},
+    {"sort", "not yet in lode"},
+};
+
+const char *lode_hint(const char *name) {
+  for (size_t i = 0; i < sizeof names_elsewhere / sizeof *names_elsewhere; i++)
+    if (strcmp(name, names_elsewhere[i].name) == 0) return names_elsewhere[i].hint;
+  return NULL;
+}
+
+/* hint(name): what a name of another library is called here, or nil. */
+static int tensor_hint(lua_State *L) {
+  lua_pushstring(L, lua_type(L, 1) == LUA_TSTRING ? lode_hint(lua_tostring(L, 1)) : NULL);
+  return 1;
+}
+
 /* ---- indexing ------------------------------------------------------------------------ */
 
 /* t[{...}]: entry i, a table at the top: {} is all, {first, last[, step]} a range. */
@@ -71,7 +117,8 @@ static void range_of(const lode_call *c, int i, lode_index *out) {
     return;
   }
   if (length != 2 && length != 3)
-    lode_raise(c, "entry %d has %zu elements; a range is {first, last} or {first, last, step}", i, length);
+    lode_raise(c, "entry %d has %zu element%s; a range is {first, last} or {first, last, step}", i, length,
+               length == 1 ? "" : "s");
   int64_t *const part[] = {&out->first, &out->last, &out->step};
   for (int k = 0; k < (int)length; k++) {
     lua_rawgeti(L, -1, k + 1);
@@ -133,7 +180,11 @@ static int tensor_index(lua_State *L) {
   if (named && lode_member(L)) return 1;
   lode_call c = lode_enter(L, "index");
   lua_settop(L, 2);
-  if (named) lode_raise(&c, "a tensor has no field '%s'", lua_tostring(L, 2));
+  if (named) {
+    const char *name = lua_tostring(L, 2), *hint = lode_hint(name);
+    if (hint != NULL) lode_raise(&c, "a tensor has no field '%s' (%s)", name, hint);
+    lode_raise(&c, "a tensor has no field '%s'", name);
+  }
   return index_tensor(&c);
 }
 
@@ -147,6 +198,8 @@ int lode_object_index(lua_State *L) {
 
 static int tensor_newindex(lua_State *L) {
   lode_call c = lode_enter(L, "index");
+  if (lua_type(L, 2) == LUA_TSTRING)
+    lode_raise(&c, "a tensor has no fields to set (here '%s')", lua_tostring(L, 2));
   lode_raise(&c,
              "the elements of a tensor are not assigned to; make a new one with where or concat, or upload");
 }
@@ -183,4 +236,5 @@ const lode_entry lode_tensor_meta[] = {{0, "__gc", lode_handle_gc, 0},
                                        {0, NULL, NULL, 0}};
 
 const lode_entry lode_tensor_entries[] = {{LODE_IN_TENSOR | LODE_IN_FACTOR, "release", lode_handle_releases, 0},
+                                          {LODE_IN_PRIVATE, "hint", tensor_hint, 0},
                                           {0, NULL, NULL, 0}};

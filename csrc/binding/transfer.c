@@ -30,8 +30,9 @@ static void upload_string(const lode_call *c, lode_handle *handle) {
   const char *bytes = lua_tolstring(c->L, 2, &length);
   lode_text text;
   if (length != needed)
-    lode_raise(c, "%zu bytes, but %s %s has %zu", length, lode_dtype_name((lode_dtype)handle->node->dtype),
-               lode_shape_print(&handle->node->shape, &text), needed);
+    lode_raise(c, "%zu byte%s, but %s %s has %zu", length, length == 1 ? "" : "s",
+               lode_dtype_name((lode_dtype)handle->node->dtype), lode_shape_print(&handle->node->shape, &text),
+               needed);
   upload_bytes(c, handle, bytes);
 }
 
@@ -156,8 +157,7 @@ static void read_target(const lode_call *c, target *out) {
   *out = (target){.dtype_given = false, .dtype = LODE_F32, .device = NULL};
   if (lua_type(c->L, 2) == LUA_TSTRING) {
     lode_arguments_end(c, 2);
-    out->dtype_given = lode_dtype_find(lua_tostring(c->L, 2), &out->dtype);
-    if (!out->dtype_given) out->device = lode_device_at(c, 2);
+    out->dtype_given = lode_dtype_or_device_at(c, 2, &out->dtype, &out->device);
     return;
   }
   if (!lua_istable(c->L, 2)) lode_argument_error(c, 2, "a dtype, a device or a table of options");

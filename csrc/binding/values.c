@@ -60,9 +60,11 @@ static void LODE_NORETURN wrong_length(const reader *r, int depth, size_t length
   lode_text here, first;
   const char *open = depth > 1 ? "{" : "", *close = depth > 1 ? "}" : "";
   int64_t wanted = r->shape->dim[depth];
-  if (depth == 0) lode_raise(r->c, "%zu values, %" PRId64 " are needed", length, wanted);
-  lode_raise(r->c, "row %s%s%s has %zu elements, row %s%s%s has %" PRId64, open, place(r, depth, false, &here),
-             close, length, open, place(r, depth, true, &first), close, wanted);
+  if (depth == 0)
+    lode_raise(r->c, "%zu value%s, %" PRId64 " %s needed", length, length == 1 ? "" : "s", wanted,
+               wanted == 1 ? "is" : "are");
+  lode_raise(r->c, "row %s%s%s has %zu element%s, row %s%s%s has %" PRId64, open, place(r, depth, false, &here),
+             close, length, length == 1 ? "" : "s", open, place(r, depth, true, &first), close, wanted);
 }
 
 static void LODE_NORETURN wrong_kind(const reader *r, int depth, const char *needed) {
@@ -201,6 +203,12 @@ static void LODE_PRINTF(2, 3) print(printer *p, const char *format, ...) {
   if (p->used >= sizeof p->text) p->used = sizeof p->text - 1;
 }
 
+/* C libraries print the sign of a NaN, which means nothing. */
+static void print_float(printer *p, int digits, double x) {
+  if (isnan(x)) print(p, "nan");
+  else print(p, "%.*g", digits, x);
+}
+
 static void print_element(printer *p, lode_dtype dtype, const char *element) {
   lode_scalar value;
   memcpy(&value, element, lode_dtype_size(dtype));
@@ -215,10 +223,10 @@ static void print_element(printer *p, lode_dtype dtype, const char *element) {
     print(p, "%" PRId64, value.i64);
     break;
   case LODE_F32:
-    print(p, "%.7g", (double)value.f32);
+    print_float(p, 7, (double)value.f32);
     break;
   default:
-    print(p, "%.15g", value.f64);
+    print_float(p, 15, value.f64);
     break;
   }
 }

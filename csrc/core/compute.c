@@ -64,7 +64,7 @@ static bool needs_memory(const lode_node *node, int i) {
 /* Recorded nodes below `root`, in the order of their inputs, into `seen`, and the cuts among them into
  * `cut`, of which the roots are some. Post-order by an explicit stack: a node is finished when it is on top for
  * the second time. */
-static lode_status visit(lode_planner *p, uint64_t epoch, lode_node *root, lode_node *const *roots, int count) {
+static lode_status visit(lode_planner *p, uint64_t epoch, lode_node *root) {
   LODE_TRY(push(p->context, &p->stack, root));
   while (p->stack.count > 0) {
     lode_node *node = p->stack.node[p->stack.count - 1];
@@ -80,27 +80,26 @@ static lode_status visit(lode_planner *p, uint64_t epoch, lode_node *root, lode_
     p->stack.count--;
     node->mark = epoch;
     LODE_TRY(push(p->context, &p->seen, node));
-    bool wanted = is_cut(node);
-    for (int i = 0; i < count && !wanted; i++) wanted = roots[i] == node;
-    if (wanted) LODE_TRY(push(p->context, &p->cut, node));
+    if (is_cut(node) || node->wanted == epoch) LODE_TRY(push(p->context, &p->cut, node));
   }
   return LODE_OK;
 }
 
-static lode_status push_once(lode_context *context, lode_node_list *list, lode_node *node) {
-  for (int i = 0; i < list->count; i++)
-    if (list->node[i] == node) return LODE_OK;
-  return push(context, list, node);
+static lode_status push_once(lode_planner *p, uint64_t epoch, lode_node *node) {
+  if (node->ordered == epoch) return LODE_OK;
+  LODE_TRY(push(p->context, &p->ordered, node));
+  node->ordered = epoch;
+  return LODE_OK;
 }
 
 /* What is to be computed, in order: a node's inputs that need memory come before it. */
-static lode_status order_cuts(lode_planner *p) {
+static lode_status order_cuts(lode_planner *p, uint64_t epoch) {
   for (int i = 0; i < p->cut.count; i++) {
     lode_node *node = p->cut.node[i];
     for (int k = 0; k < node->ninputs; k++)
       if (needs_memory(node, k) && node->input[k]->storage == NULL)
-        LODE_TRY(push_once(p->context, &p->ordered, node->input[k]));
-    LODE_TRY(push_once(p->context, &p->ordered, node));
+        LODE_TRY(push_once(p, epoch, node->input[k]));
+    LODE_TRY(push_once(p, epoch, node));
   }
   return LODE_OK;
 }
@@ -176,11 +175,14 @@ static lode_status mark_used(lode_context *context, lode_stream *stream) {
 static lode_status finish(lode_context *context) {
   lode_planner *p = context->planner;
   lode_status status = LODE_OK;
+  lode_stream *marked_streams[LODE_MAX_DEVICES]; /* a compute uses one stream a device */
+  int nmarked = 0;
   for (int i = 0; i < p->ntouched; i++) {
     lode_stream *stream = p->touched[i].stream;
     bool done = false;
-    for (int k = 0; k < i && !done; k++) done = p->touched[k].stream == stream;
+    for (int k = 0; k < nmarked && !done; k++) done = marked_streams[k] == stream;
     if (done) continue;
+    marked_streams[nmarked++] = stream;
     lode_status marked = mark_used(context, stream);
     if (status == LODE_OK) status = marked;
   }
@@ -200,9 +202,10 @@ static void note_passed(const lode_node_list *seen) {
 static lode_status compute_all(lode_planner *p, lode_node *const *root, int count) {
   uint64_t epoch = p->context->epoch += 2; /* epoch - 1: entered, epoch: finished */
   p->stack.count = p->seen.count = p->cut.count = p->ordered.count = 0;
+  for (int i = 0; i < count; i++) root[i]->wanted = epoch;
   for (int i = 0; i < count; i++)
-    if (root[i]->storage == NULL) LODE_TRY(visit(p, epoch, root[i], root, count));
-  LODE_TRY(order_cuts(p));
+    if (root[i]->storage == NULL) LODE_TRY(visit(p, epoch, root[i]));
+  LODE_TRY(order_cuts(p, epoch));
   /* Settling drops inputs: the lists hold what they name until the end. */
   for (int i = 0; i < p->seen.count; i++) lode_node_ref(p->seen.node[i]);
   lode_status status = LODE_OK;

@@ -162,20 +162,9 @@ static lode_emit_result emit_op(lode_planner *p, lode_node *node, const lode_map
 
 /* ---- views and concat: pulled ------------------------------------------------------ */
 
+/* How the input of a view follows the iteration. */
 static lode_map compose(const lode_node *view, const lode_map *map) {
-  const lode_view *v = &view->as.view;
-  lode_map result;
-  memset(&result, 0, sizeof result);
-  for (int d = 0; d < view->input[0]->shape.ndim; d++) {
-    int via = v->src[d];
-    result.start[d] = v->start[d];
-    result.src[d] = -1;
-    if (via < 0) continue;
-    result.start[d] += v->step[d] * map->start[via];
-    result.src[d] = map->src[via];
-    result.step[d] = map->src[via] < 0 ? 0 : v->step[d] * map->step[via];
-  }
-  return result;
+  return lode_view_compose(map, &view->as.view, view->input[0]->shape.ndim);
 }
 
 /* The part of a concat that holds index `at`, and where it begins. */

@@ -21,67 +21,80 @@ lode_fault *lode_fault_ref(lode_fault *fault) {
   return fault;
 }
 
-/* Trees are no deeper than work is pending (lode_fault_merge), so recursion is bounded. */
 void lode_fault_unref(lode_fault *fault) {
   if (fault == NULL || --fault->refs > 0) return;
-  lode_fault_unref(fault->left);
-  lode_fault_unref(fault->right);
+  for (int i = 0; i < fault->count; i++) lode_fault_unref(fault->member[i]);
   lode_factor_unref(fault->factor);
   free(fault);
 }
 
-static int64_t outcome_of(lode_fault *fault) { return atomic_load(&fault->factor->outcome.fault); }
+/* ---- what is known ------------------------------------------------------- */
 
-/* Steals a reference and gives one back, without the parts that came out well. */
-static lode_fault *prune(lode_fault *fault) {
-  if (fault == NULL) return NULL;
-  if (fault->factor != NULL) {
-    lode_storage *info = fault->factor->info;
-    bool well = info != NULL && lode_storage_ready(info) && outcome_of(fault) == 0;
-    if (!well) return fault;
-    lode_fault_unref(fault);
-    return NULL;
-  }
-  fault->left = prune(fault->left);
-  fault->right = prune(fault->right);
-  if (fault->left != NULL && fault->right != NULL) return fault;
-  lode_fault *rest = lode_fault_ref(fault->left != NULL ? fault->left : fault->right);
-  lode_fault_unref(fault);
-  return rest;
+static int64_t outcome_of(const lode_fault *fault) { return atomic_load(&fault->factor->outcome.fault); }
+
+static bool is_known(const lode_fault *fault) {
+  lode_storage *info = fault->factor->info;
+  return info != NULL && lode_storage_ready(info);
 }
 
-/* The first leaf that is known to have failed. */
+/* One fault is a set of itself. */
+static int count_of(const lode_fault *fault) {
+  return fault == NULL ? 0 : fault->factor != NULL ? 1 : fault->count;
+}
+
+static lode_fault *member_of(lode_fault *fault, int i) {
+  return fault->factor != NULL ? fault : fault->member[i];
+}
+
+/* The first that is known to have failed. Borrowed. */
 static lode_fault *first_failure(lode_fault *fault) {
-  if (fault == NULL) return NULL;
-  if (fault->factor == NULL) {
-    lode_fault *left = first_failure(fault->left);
-    return left != NULL ? left : first_failure(fault->right);
+  for (int i = 0; i < count_of(fault); i++) {
+    lode_fault *member = member_of(fault, i);
+    if (is_known(member) && outcome_of(member) != 0) return member;
   }
-  lode_storage *info = fault->factor->info;
-  return info != NULL && lode_storage_ready(info) && outcome_of(fault) != 0 ? fault : NULL;
+  return NULL;
+}
+
+/* ---- merging ---------------------------------------------------------------- */
+
+/* Adds to `set` (borrowed references) those of `fault` that are not known to have come out well. */
+static int add_unknown(lode_fault *fault, lode_fault **set, int count) {
+  for (int i = 0; i < count_of(fault); i++) {
+    lode_fault *member = member_of(fault, i);
+    bool there = is_known(member) && outcome_of(member) == 0;
+    for (int k = 0; k < count && !there; k++) there = set[k] == member;
+    if (!there) set[count++] = member;
+  }
+  return count;
+}
+
+static lode_fault *set_of(lode_fault **member, int count) {
+  if (count <= 1) return count == 0 ? NULL : lode_fault_ref(member[0]);
+  lode_fault *set = calloc(1, sizeof *set + (size_t)count * sizeof set->member[0]);
+  if (set == NULL) return NULL;
+  set->refs = 1;
+  set->count = count;
+  for (int i = 0; i < count; i++) set->member[i] = lode_fault_ref(member[i]);
+  return set;
 }
 
 lode_status lode_fault_merge(lode_fault **fault, lode_fault *more, lode_error *error) {
   if (more == NULL || more == *fault) return LODE_OK;
-  lode_fault *left = prune(*fault), *right = prune(lode_fault_ref(more));
-  *fault = left;
-  if (left == NULL) {
-    *fault = right;
-    return LODE_OK;
+  lode_fault *failed = first_failure(*fault), *result; /* one failure is enough to raise: the first */
+  if (failed == NULL) failed = first_failure(more);
+  if (failed != NULL) {
+    result = lode_fault_ref(failed);
+  } else {
+    lode_fault **member = malloc((size_t)(count_of(*fault) + count_of(more)) * sizeof *member);
+    if (member == NULL) return lode_fail(error, LODE_NOMEM, "lode: no host memory to note a failure");
+    int count = add_unknown(more, member, add_unknown(*fault, member, 0));
+    result = set_of(member, count);
+    free(member);
+    if (result == NULL && count > 0)
+      return lode_fail(error, LODE_NOMEM, "lode: no host memory to note a failure");
   }
-  if (right == NULL || left == right || first_failure(left) != NULL) {
-    lode_fault_unref(right); /* one failure is enough to raise: the first */
-    return LODE_OK;
-  }
-  lode_fault *both = calloc(1, sizeof *both);
-  if (both == NULL) {
-    lode_fault_unref(right);
-    return lode_fail(error, LODE_NOMEM, "lode: no host memory to note a failure");
-  }
-  both->refs = 1;
-  both->left = left;
-  both->right = right;
-  *fault = both;
+  lode_fault_unref(*fault);
+  *fault = result;
   return LODE_OK;
 }
 

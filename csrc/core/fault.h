@@ -1,9 +1,10 @@
 /* Faults: numerical failures that are not known yet, and who asked for them.
  *
  * A factorization notes its failure in an outcome (device.h) when the work is
- * done. Nodes that depend on it carry a fault: a leaf of a small tree of those
- * still unknown. Faults known to be none are dropped, so that the tree stays
- * small; the first one that failed is what a sync raises. */
+ * done. Nodes that depend on it carry a fault: one, or a set of those that are
+ * still unknown. Faults known to be none are dropped when sets are merged, so a
+ * set is no larger than work is pending; the first that failed is what a sync
+ * raises. */
 #ifndef LODE_FAULT_H
 #define LODE_FAULT_H
 
@@ -11,10 +12,11 @@
 
 struct lode_fault {
   int refs;
-  lode_factor *factor; /* NULL in a merged fault */
-  lode_fault *left, *right;
-  char who[16];    /* "solve" */
-  char where[128]; /* the script's line that recorded it; may be empty */
+  lode_factor *factor; /* NULL in a set */
+  char who[16];        /* "solve" */
+  char where[128];     /* the script's line that recorded it; may be empty */
+  int count;           /* of a set: in the order in which they were met, each once */
+  lode_fault *member[];
 };
 
 lode_fault *lode_fault_new(lode_factor *factor, const char *who, const char *where);

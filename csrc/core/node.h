@@ -55,11 +55,12 @@ struct lode_node {
   int refs;
   int handles; /* how many of refs are a script's tensors */
   uint8_t kind, dtype;
-  uint16_t op;   /* lode_op or lode_reduction */
-  bool keep;     /* costly to make again: computed apart and kept */
-  bool passed;   /* a compute went through it once without keeping it */
-  int weight;    /* upper bound of the recorded nodes below, itself included */
-  uint64_t mark; /* the context's epoch when last visited */
+  uint16_t op;              /* lode_op or lode_reduction */
+  bool keep;                /* costly to make again: computed apart and kept */
+  bool passed;              /* a compute went through it once without keeping it */
+  int weight;               /* upper bound of the recorded nodes below, itself included */
+  uint64_t mark;            /* the context's epoch when last visited */
+  uint64_t wanted, ordered; /* the same, when last asked for and when put in order by a compute */
   lode_context *context;
   lode_device *device;
   lode_shape shape;
@@ -146,7 +147,9 @@ lode_status lode_record_random(lode_context *context, lode_op op, lode_device *d
 /* Used inside core. The caller has made sure that the view stays inside the input. */
 lode_view lode_view_identity(const lode_node *input);
 void lode_view_fix(lode_view *view, int dim, int64_t start); /* one index along the input's dim */
-/* What a chain of recorded views looks at. */
+/* `outer` of `inner` of something with ndim dims, as one view. */
+lode_view lode_view_compose(const lode_view *outer, const lode_view *inner, int ndim);
+/* What a recorded view looks at; the node itself if it is none. */
 lode_node *lode_node_base(lode_node *node);
 /* Turns a VIEW node whose base has memory into a leaf; false: the base is still recorded. */
 bool lode_view_settle(lode_node *node);

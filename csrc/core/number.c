@@ -69,6 +69,7 @@ double lode_steps(double from, double to, double step) {
   uint64_t control = lode_control_enter();
   volatile double a = from, b = to, n = step;
   volatile double out = (b - a) / n;
+  if (isinf(out) && isfinite(from) && isfinite(to)) out = b / n - a / n; /* the difference alone overflows */
   lode_control_leave(control);
   return out;
 }

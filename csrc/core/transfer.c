@@ -13,20 +13,20 @@ static size_t bytes_of(const lode_node *node) {
 /* ---- in ---------------------------------------------------------------------------- */
 
 /* A bool is a byte that holds 0 or 1: operations count on it. */
-static lode_status check_bools(lode_node *node, const uint8_t *host, size_t count) {
+static lode_status check_bools(lode_node *node, const char *who, const uint8_t *host, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (host[i] > 1)
-      return lode_fail(&node->context->error, LODE_INVALID, "upload: byte %zu is %d; a bool is 0 or 1", i + 1,
+      return lode_fail(&node->context->error, LODE_INVALID, "%s: byte %zu is %d; a bool is 0 or 1", who, i + 1,
                        host[i]);
   return LODE_OK;
 }
 
-static lode_status copy_in(lode_node *node, const void *host) {
+static lode_status copy_in(lode_node *node, const char *who, const void *host) {
   lode_context *context = node->context;
   size_t bytes = bytes_of(node);
   lode_stream *stream;
   if (bytes == 0) return LODE_OK;
-  if (node->dtype == LODE_BOOL) LODE_TRY(check_bools(node, host, bytes));
+  if (node->dtype == LODE_BOOL) LODE_TRY(check_bools(node, who, host, bytes));
   LODE_TRY(lode_context_stream(context, node->device, &stream));
   LODE_TRY(node->device->api->copy_in(stream, node->storage->block, host, bytes, &context->error));
   lode_count(node->device, LODE_COUNT_uploads);
@@ -47,7 +47,7 @@ lode_status lode_node_from_host(lode_context *context, const char *who, lode_dev
   lode_status status = lode_storage_new(context, who, device, bytes_of(node), &storage);
   if (status == LODE_OK) {
     lode_node_settle(node, storage);
-    status = copy_in(node, host);
+    status = copy_in(node, who, host);
   }
   if (status != LODE_OK) lode_node_unref(node);
   else *out = node;
@@ -65,7 +65,7 @@ lode_status lode_node_upload(lode_node **node, const void *host) {
   lode_node *before = *node, *after;
   lode_context_drain(before->context);
   if (before->storage != NULL && is_private(before)) {
-    LODE_TRY(copy_in(before, host));
+    LODE_TRY(copy_in(before, "upload", host));
     lode_fault_unref(before->fault); /* the old contents' failures are gone with them */
     before->fault = NULL;
     return LODE_OK;

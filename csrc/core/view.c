@@ -35,6 +35,21 @@ static void settle_on(lode_node *node, lode_node *input, const lode_view *view) 
   memcpy(node->stride, stride, sizeof stride);
 }
 
+lode_view lode_view_compose(const lode_view *outer, const lode_view *inner, int ndim) {
+  lode_view result;
+  memset(&result, 0, sizeof result);
+  memset(result.src, -1, sizeof result.src);
+  for (int d = 0; d < ndim; d++) {
+    int via = inner->src[d];
+    result.start[d] = inner->start[d];
+    if (via < 0) continue;
+    result.start[d] += inner->step[d] * outer->start[via];
+    result.src[d] = outer->src[via];
+    if (outer->src[via] >= 0) result.step[d] = inner->step[d] * outer->step[via];
+  }
+  return result;
+}
+
 lode_node *lode_node_base(lode_node *node) {
   while (node->storage == NULL && node->kind == LODE_NODE_VIEW) node = node->input[0];
   return node;
@@ -57,8 +72,12 @@ lode_status lode_record_view(lode_node *input, const lode_shape *shape, const lo
                             out);
   lode_node *node = lode_node_new(context, LODE_NODE_VIEW, (lode_dtype)input->dtype, input->device, shape);
   if (node == NULL) return LODE_NOMEM;
-  LODE_TRY(lode_node_inputs(node, &input, 1));
   node->as.view = *view;
+  if (input->storage == NULL && input->kind == LODE_NODE_VIEW) { /* a view of a view is one of its base */
+    node->as.view = lode_view_compose(view, &input->as.view, input->input[0]->shape.ndim);
+    input = input->input[0];
+  }
+  LODE_TRY(lode_node_inputs(node, &input, 1));
   if (input->storage == NULL) return lode_node_recorded(node, out);
   lode_view_settle(node);
   *out = node;

@@ -25,18 +25,26 @@ enum {
 /* ---- the part ----------------------------------------------------------- */
 
 static struct {
-  lode_mutex lock; /* around loading, and around calls into LAPACK */
+  lode_mutex loading; /* guards `state` and `reason`; never held for long */
+  lode_mutex calls;   /* around calls into LAPACK, which may take seconds */
   enum { NOT_ASKED, LOADED, ABSENT } state;
   lode_error reason;
   lode_lapack table;
-} part = {.lock = LODE_MUTEX_INIT};
+} part = {.loading = LODE_MUTEX_INIT, .calls = LODE_MUTEX_INIT};
 
-void lode_linalg_fork_prepare(void) { lode_mutex_lock(&part.lock); }
-void lode_linalg_fork_release(void) { lode_mutex_unlock(&part.lock); }
+void lode_linalg_fork_prepare(void) {
+  lode_mutex_lock(&part.calls);
+  lode_mutex_lock(&part.loading);
+}
+
+void lode_linalg_fork_release(void) {
+  lode_mutex_unlock(&part.loading);
+  lode_mutex_unlock(&part.calls);
+}
 
 /* A part that is absent stays so: what is beside lode does not change while it runs. */
 static lode_status load(lode_error *error) {
-  lode_mutex_lock(&part.lock);
+  lode_mutex_lock(&part.loading);
   if (part.state == NOT_ASKED) {
 #ifdef LODE_HAVE_LAPACK
     part.state = lode_part_load("lapack", &part.table.part, &part.reason) == LODE_OK ? LOADED : ABSENT;
@@ -48,12 +56,12 @@ static lode_status load(lode_error *error) {
   }
   lode_status status =
       part.state == LOADED ? LODE_OK : lode_fail(error, LODE_UNAVAILABLE, "%s", part.reason.text);
-  lode_mutex_unlock(&part.lock);
+  lode_mutex_unlock(&part.loading);
   return status;
 }
 
 void lode_linalg_describe(lode_properties *out) {
-  lode_mutex_lock(&part.lock);
+  lode_mutex_lock(&part.loading);
   if (part.state == LOADED) part.table.describe(out);
   else if (part.state == ABSENT) lode_properties_add(out, "lapack", "%.200s", part.reason.text);
   else
@@ -62,7 +70,7 @@ void lode_linalg_describe(lode_properties *out) {
 #else
     lode_properties_add(out, "lapack", "built without LAPACK");
 #endif
-  lode_mutex_unlock(&part.lock);
+  lode_mutex_unlock(&part.loading);
 }
 
 /* Runs task(context, i) for i in [0, batch), with LAPACK to itself. Many small matrices are spread
@@ -71,13 +79,13 @@ static void with_lapack(lode_task *task, void *context, int64_t batch, int64_t o
   int count = lode_threads_count();
   bool spread = batch > 1 && (order < ONE_THREAD_BELOW || batch >= count * 4);
   int wanted = spread || order < ONE_THREAD_BELOW ? 1 : count;
-  lode_mutex_lock(&part.lock);
+  lode_mutex_lock(&part.calls);
   int before = part.table.get_threads();
   if (before != wanted) part.table.set_threads(wanted);
   lode_threads_run(task, context, batch,
                    spread && (double)batch * (double)order * (double)order > 1e4 ? count : 1);
   if (before != wanted) part.table.set_threads(before);
-  lode_mutex_unlock(&part.lock);
+  lode_mutex_unlock(&part.calls);
 }
 
 /* ---- product ------------------------------------------------------------ */
