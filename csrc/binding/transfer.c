@@ -9,16 +9,12 @@
 
 /* ---- upload ------------------------------------------------------------------------- */
 
-static size_t bytes_of(const lode_node *node) {
-  return (size_t)lode_shape_count(&node->shape) * lode_dtype_size((lode_dtype)node->dtype);
-}
-
 /* The block can be reused only where the handle alone holds the node. Dead handles of views and
  * expressions hold it too, so the collector is driven before a new block is taken. */
 static void upload_bytes(const lode_call *c, lode_handle *handle, const void *bytes) {
   const lode_storage *storage = handle->node->storage;
   if (handle->node->refs > 1 || storage == NULL || storage->refs > 1)
-    lode_collector_drive(c, (int64_t)bytes_of(handle->node));
+    lode_collector_drive(c, (int64_t)lode_node_bytes(handle->node));
   handle = lode_argument_handle(c, 1, LODE_TYPE_TENSOR);
   LODE_CHECK(c, lode_node_upload(&handle->node, bytes));
   lode_pace *pace = &c->state->pace;
@@ -26,7 +22,7 @@ static void upload_bytes(const lode_call *c, lode_handle *handle, const void *by
 }
 
 static void upload_string(const lode_call *c, lode_handle *handle) {
-  size_t length, needed = bytes_of(handle->node);
+  size_t length, needed = lode_node_bytes(handle->node);
   const char *bytes = lua_tolstring(c->L, 2, &length);
   lode_text text;
   if (length != needed)
@@ -49,7 +45,7 @@ static void upload_table(const lode_call *c, lode_handle *handle) {
   lode_values_shape(c, 2, &shape, &boolean);
   check_shape(c, &shape, &handle->node->shape);
   lode_dtype dtype = (lode_dtype)handle->node->dtype;
-  void *buffer = lode_buffer_push(c, bytes_of(handle->node));
+  void *buffer = lode_buffer_push(c, lode_node_bytes(handle->node));
   int at = lua_gettop(c->L);
   lode_values_read(c, 2, &shape, dtype, false, buffer);
   upload_bytes(c, lode_argument_handle(c, 1, LODE_TYPE_TENSOR), buffer);
@@ -101,7 +97,7 @@ static void *read_all(const lode_call *c, lode_shape *shape, lode_dtype *dtype) 
   lode_node *node = lode_argument_tensor(c, 1);
   *shape = node->shape;
   *dtype = (lode_dtype)node->dtype;
-  void *buffer = lode_buffer_push(c, bytes_of(node));
+  void *buffer = lode_buffer_push(c, lode_node_bytes(node));
   node = lode_argument_tensor(c, 1);
   LODE_CHECK(c, lode_node_read(node, buffer));
   return buffer;

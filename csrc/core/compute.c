@@ -29,10 +29,6 @@ static lode_status push(lode_context *context, lode_node_list *list, lode_node *
 
 /* ---- cuts --------------------------------------------------------------------------- */
 
-static bool is_fused_kind(const lode_node *node) {
-  return node->kind == LODE_NODE_OP || node->kind == LODE_NODE_CAST || node->kind == LODE_NODE_CONCAT;
-}
-
 static bool is_cut(const lode_node *node) {
   switch ((lode_node_kind)node->kind) {
   case LODE_NODE_REDUCE:
@@ -43,7 +39,7 @@ static bool is_cut(const lode_node *node) {
   case LODE_NODE_INFO:
     return true;
   default:
-    return node->keep || (node->passed && node->handles > 0 && is_fused_kind(node));
+    return node->keep || (node->passed && node->handles > 0 && lode_node_is_fused(node));
   }
 }
 

@@ -28,6 +28,8 @@ static lode_emit_result emit_value(lode_planner *p, lode_node *node, const lode_
 
 /* ---- values ------------------------------------------------------------------ */
 
+/* By node and map alone: stretches of wide leaves, which have a width of their own, are made by
+ * collect_base and never looked up here. */
 static int find_value(const lode_planner *p, const lode_node *node, const lode_map *map) {
   int ndim = node->shape.ndim;
   for (int i = 0; i < p->program.nvalues; i++) {

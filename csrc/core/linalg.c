@@ -404,8 +404,7 @@ lode_status lode_compute_matmul(lode_node *node) {
   LODE_TRY(dense(node->input[0], as_matrix(node->input[0], &unused), &a));
   lode_status status = dense(node->input[1], as_matrix(node->input[1], &unused), &b);
   if (status == LODE_OK) {
-    size_t bytes = (size_t)lode_shape_count(&node->shape) * lode_dtype_size((lode_dtype)node->dtype);
-    status = lode_storage_new(node->context, "matmul", node->device, bytes, &c);
+    status = lode_storage_new(node->context, "matmul", node->device, lode_node_bytes(node), &c);
     if (status == LODE_OK) {
       status = run_product(node, a, b, c);
       if (status == LODE_OK) lode_node_settle(node, c);
@@ -515,8 +514,7 @@ static lode_status run_solve(lode_node *node, lode_storage *x) {
 
 lode_status lode_compute_solve(lode_node *node) {
   lode_storage *x;
-  size_t bytes = (size_t)lode_shape_count(&node->shape) * lode_dtype_size((lode_dtype)node->dtype);
-  LODE_TRY(lode_storage_new(node->context, "solve", node->device, bytes, &x));
+  LODE_TRY(lode_storage_new(node->context, "solve", node->device, lode_node_bytes(node), &x));
   lode_status status = run_solve(node, x);
   if (status != LODE_OK) lode_storage_unref(x);
   else lode_node_settle(node, x);

@@ -88,8 +88,16 @@ struct lode_node {
 /* ---- references and state ------------------------------------------------ */
 
 lode_node *lode_node_ref(lode_node *node);
-void lode_node_unref(lode_node *node);            /* NULL is allowed; never recursive */
-lode_state lode_node_state(lode_node *node);      /* never waits */
+void lode_node_unref(lode_node *node);       /* NULL is allowed; never recursive */
+lode_state lode_node_state(lode_node *node); /* never waits */
+/* Bytes of all its elements, each counted once. */
+static inline size_t lode_node_bytes(const lode_node *node) {
+  return (size_t)lode_shape_count(&node->shape) * lode_dtype_size((lode_dtype)node->dtype);
+}
+/* One of the kinds that need no memory because programs compute them on the way. */
+static inline bool lode_node_is_fused(const lode_node *node) {
+  return node->kind == LODE_NODE_OP || node->kind == LODE_NODE_CAST || node->kind == LODE_NODE_CONCAT;
+}
 bool lode_node_contiguous(const lode_node *node); /* a leaf in row-major order without gaps */
 
 /* Used inside core: a node with one reference, its fields zero but for these. */
@@ -157,6 +165,11 @@ lode_status lode_record_view(lode_node *input, const lode_shape *shape, const lo
 
 /* Resolves a script's dim (1..ndim or -1..-ndim) to 0..ndim-1. */
 lode_status lode_dim_resolve(lode_error *error, const char *who, int64_t dim, int ndim, int *out);
+/* Script dims of `input`, each given once, as a bit mask; count 0 gives `all`. */
+lode_status lode_dims_resolve(lode_node *input, const char *who, const int64_t *dims, int count, unsigned all,
+                              unsigned *mask);
+/* The mask of all its dims. */
+static inline unsigned lode_dims_all(const lode_node *input) { return (1u << input->shape.ndim) - 1; }
 
 typedef enum lode_index_kind { LODE_INDEX_SELECT, LODE_INDEX_RANGE, LODE_INDEX_ALL } lode_index_kind;
 

@@ -268,9 +268,7 @@ static void search_below(lode_node *node, graph_search *search) {
     search_below(input, search);
     search->place++;
     int distance = abs(search->place - search->wanted);
-    bool fused =
-        input->kind == LODE_NODE_OP || input->kind == LODE_NODE_CAST || input->kind == LODE_NODE_CONCAT;
-    if (!fused || (search->best != NULL && distance >= search->distance)) continue;
+    if (!lode_node_is_fused(input) || (search->best != NULL && distance >= search->distance)) continue;
     search->best = input;
     search->distance = distance;
   }
@@ -307,13 +305,9 @@ static lode_status run_job(plan_job *job) {
   }
 }
 
-static size_t bytes_of(const lode_node *node) {
-  return (size_t)lode_shape_count(&node->shape) * lode_dtype_size((lode_dtype)node->dtype);
-}
-
 static lode_status run_into_new(lode_node *node, plan_job *job) {
   const char *who = node->kind == LODE_NODE_OP ? lode_ops[node->op].name : "compute";
-  LODE_TRY(lode_storage_new(node->context, who, node->device, bytes_of(node), &job->storage));
+  LODE_TRY(lode_storage_new(node->context, who, node->device, lode_node_bytes(node), &job->storage));
   job->fault = &node->fault;
   lode_status status = run_job(job);
   if (status != LODE_OK) lode_storage_unref(job->storage);

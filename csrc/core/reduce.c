@@ -6,20 +6,6 @@
 
 #include "node.h"
 
-/* Script dims as a bit mask; count 0: all. */
-static lode_status reduced_mask(lode_node *input, const char *who, const int64_t *dims, int count,
-                                unsigned *mask) {
-  lode_error *error = &input->context->error;
-  *mask = count == 0 ? (1u << input->shape.ndim) - 1 : 0;
-  for (int i = 0; i < count; i++) {
-    int d;
-    LODE_TRY(lode_dim_resolve(error, who, dims[i], input->shape.ndim, &d));
-    if (*mask & 1u << d) return lode_fail(error, LODE_INVALID, "%s: dim %d is given twice", who, d + 1);
-    *mask |= 1u << d;
-  }
-  return LODE_OK;
-}
-
 static lode_status accumulator(lode_node *input, lode_reduction reduction, lode_dtype *out) {
   lode_dtype dtype = (lode_dtype)input->dtype;
   const lode_op_info *info = &lode_reductions[reduction];
@@ -100,7 +86,7 @@ lode_status lode_record_reduce(lode_node *input, lode_reduction reduction, const
   unsigned mask;
   lode_dtype dtype;
   lode_node *node;
-  LODE_TRY(reduced_mask(input, lode_reductions[reduction].name, dims, count, &mask));
+  LODE_TRY(lode_dims_resolve(input, lode_reductions[reduction].name, dims, count, lode_dims_all(input), &mask));
   LODE_TRY(accumulator(input, reduction, &dtype));
   LODE_TRY(reduce_node(input, reduction, mask, dtype, &node));
   if (!keepdims) LODE_TRY(drop_dims(&node, mask));
@@ -111,7 +97,7 @@ lode_status lode_record_reduce(lode_node *input, lode_reduction reduction, const
 lode_status lode_record_mean(lode_node *input, const int64_t *dims, int count, bool keepdims, lode_node **out) {
   lode_context *context = input->context;
   unsigned mask;
-  LODE_TRY(reduced_mask(input, "mean", dims, count, &mask));
+  LODE_TRY(lode_dims_resolve(input, "mean", dims, count, lode_dims_all(input), &mask));
   int64_t reduced = 1;
   for (int d = 0; d < input->shape.ndim; d++)
     if (mask & 1u << d) reduced *= input->shape.dim[d];

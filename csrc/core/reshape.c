@@ -49,21 +49,12 @@ static bool reshape_strides(const lode_node *input, const lode_shape *shape, int
     if (d < 0) return true; /* what is left are dims of 1 */
     int64_t have = input->shape.dim[d], want = 1, base = input->stride[d], step = base;
     while (to >= 0 && (want < have || shape->dim[to] == 1)) {
-      if (want * shape->dim[to] > have) {
-        int64_t below = d - 1;
+      if (have % (want * shape->dim[to]) != 0) { /* the group has to grow: the next dim of the leaf joins it */
+        int below = d - 1;
         while (below >= 0 && input->shape.dim[below] == 1) below--;
         if (below < 0 || input->stride[below] != base * have) return false;
         have *= input->shape.dim[below];
-        d = (int)below;
-        continue;
-      }
-      if (have % (want * shape->dim[to]) != 0) {
-        /* this group has to grow: the next dim of the leaf joins it */
-        int64_t below = d - 1;
-        while (below >= 0 && input->shape.dim[below] == 1) below--;
-        if (below < 0 || input->stride[below] != base * have) return false;
-        have *= input->shape.dim[below];
-        d = (int)below;
+        d = below;
         continue;
       }
       stride[to] = step;

@@ -13,21 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LODE_STATUS_MAP(X)                                                                                     \
-  X(OK, "ok")                                                                                                  \
-  X(INVALID, "invalid argument")       /* the caller's mistake */                                              \
-  X(NOMEM, "out of memory")            /* may be called again: what was done so far is kept */                 \
-  X(NUMERIC, "numerical failure")      /* a singular or non-positive-definite matrix */                        \
-  X(UNAVAILABLE, "not available here") /* a device or part that this build or machine lacks */                 \
-  X(SYSTEM, "system error")            /* a thread, a driver, a library said no */
-
 typedef enum lode_status {
-#define X(name, text) LODE_##name,
-  LODE_STATUS_MAP(X)
-#undef X
+  LODE_OK,
+  LODE_INVALID,     /* the caller's mistake */
+  LODE_NOMEM,       /* may be called again: what was done so far is kept */
+  LODE_NUMERIC,     /* a singular or non-positive-definite matrix */
+  LODE_UNAVAILABLE, /* a device or part that this build or machine lacks */
+  LODE_SYSTEM       /* a thread, a driver, a library said no */
 } lode_status;
-
-const char *lode_status_text(lode_status status);
 
 /* Owned by whoever calls into core (one per Lua state, or on a stack). */
 typedef struct lode_error {

@@ -6,10 +6,6 @@
 #include "node.h"
 #include "plan.h"
 
-static size_t bytes_of(const lode_node *node) {
-  return (size_t)lode_shape_count(&node->shape) * lode_dtype_size((lode_dtype)node->dtype);
-}
-
 /* ---- in ---------------------------------------------------------------------------- */
 
 /* A bool is a byte that holds 0 or 1: operations count on it. */
@@ -23,7 +19,7 @@ static lode_status check_bools(lode_node *node, const char *who, const uint8_t *
 
 static lode_status copy_in(lode_node *node, const char *who, const void *host) {
   lode_context *context = node->context;
-  size_t bytes = bytes_of(node);
+  size_t bytes = lode_node_bytes(node);
   lode_stream *stream;
   if (bytes == 0) return LODE_OK;
   if (node->dtype == LODE_BOOL) LODE_TRY(check_bools(node, who, host, bytes));
@@ -44,7 +40,7 @@ lode_status lode_node_from_host(lode_context *context, const char *who, lode_dev
   lode_node *node = lode_node_new(context, LODE_NODE_LEAF, dtype, device, shape);
   if (node == NULL) return LODE_NOMEM;
   lode_storage *storage;
-  lode_status status = lode_storage_new(context, who, device, bytes_of(node), &storage);
+  lode_status status = lode_storage_new(context, who, device, lode_node_bytes(node), &storage);
   if (status == LODE_OK) {
     lode_node_settle(node, storage);
     status = copy_in(node, who, host);
@@ -57,7 +53,8 @@ lode_status lode_node_from_host(lode_context *context, const char *who, lode_dev
 /* May the block be overwritten? Only if no view, expression or pending work can tell. */
 static bool is_private(lode_node *node) {
   return node->kind == LODE_NODE_LEAF && node->refs == 1 && node->storage->refs == 1 && node->offset == 0 &&
-         lode_node_contiguous(node) && node->storage->bytes == (bytes_of(node) > 0 ? bytes_of(node) : 1) &&
+         lode_node_contiguous(node) &&
+         node->storage->bytes == (lode_node_bytes(node) > 0 ? lode_node_bytes(node) : 1) &&
          lode_storage_idle(node->storage);
 }
 
@@ -93,10 +90,10 @@ static lode_status copy_out(lode_node *node, void *host) {
   lode_context *context = node->context;
   size_t size = lode_dtype_size((lode_dtype)node->dtype);
   lode_stream *stream;
-  if (bytes_of(node) == 0) return LODE_OK;
+  if (lode_node_bytes(node) == 0) return LODE_OK;
   LODE_TRY(lode_context_own_stream(context, node->device, &stream));
   const char *from = (const char *)node->storage->block + node->offset * (int64_t)size;
-  LODE_TRY(node->device->api->copy_out(stream, host, from, bytes_of(node), &context->error));
+  LODE_TRY(node->device->api->copy_out(stream, host, from, lode_node_bytes(node), &context->error));
   lode_count(node->device, LODE_COUNT_downloads);
   return LODE_OK;
 }
@@ -126,7 +123,7 @@ lode_status lode_node_to_device(lode_node *node, lode_device *device, lode_node 
     *out = lode_node_ref(node);
     return LODE_OK;
   }
-  size_t bytes = bytes_of(node);
+  size_t bytes = lode_node_bytes(node);
   void *host = malloc(bytes > 0 ? bytes : 1);
   if (host == NULL)
     return lode_fail(&node->context->error, LODE_NOMEM, "to: no host memory for %zu bytes", bytes);

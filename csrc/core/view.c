@@ -215,9 +215,8 @@ lode_status lode_record_expand_dims(lode_node *input, int64_t dim, lode_node **o
   return lode_record_view(input, &shape, &view, out);
 }
 
-/* Script dims as a bit mask; count 0 gives `all`. */
-static lode_status dim_mask(lode_node *input, const char *who, const int64_t *dims, int count, unsigned all,
-                            unsigned *mask) {
+lode_status lode_dims_resolve(lode_node *input, const char *who, const int64_t *dims, int count, unsigned all,
+                              unsigned *mask) {
   *mask = count == 0 ? all : 0;
   for (int i = 0; i < count; i++) {
     int d;
@@ -233,7 +232,7 @@ lode_status lode_record_squeeze(lode_node *input, const int64_t *dims, int count
   unsigned ones = 0, mask;
   for (int d = 0; d < input->shape.ndim; d++)
     if (input->shape.dim[d] == 1) ones |= 1u << d;
-  LODE_TRY(dim_mask(input, "squeeze", dims, count, ones, &mask));
+  LODE_TRY(lode_dims_resolve(input, "squeeze", dims, count, ones, &mask));
   lode_view view = lode_view_identity(input);
   lode_shape shape = {.ndim = 0};
   for (int d = 0; d < input->shape.ndim; d++) {
@@ -252,7 +251,7 @@ lode_status lode_record_squeeze(lode_node *input, const int64_t *dims, int count
 
 lode_status lode_record_flip(lode_node *input, const int64_t *dims, int count, lode_node **out) {
   unsigned mask;
-  LODE_TRY(dim_mask(input, "flip", dims, count, (1u << input->shape.ndim) - 1, &mask));
+  LODE_TRY(lode_dims_resolve(input, "flip", dims, count, lode_dims_all(input), &mask));
   lode_view view = lode_view_identity(input);
   for (int d = 0; d < input->shape.ndim; d++) {
     if (!(mask & 1u << d) || input->shape.dim[d] == 0) continue;
