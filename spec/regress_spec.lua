@@ -183,6 +183,19 @@ describe("recorded graphs", function()
     assert.is_true(lode.stats(device).collector.allocated - before < 1e6)
   end)
 
+  each_device("take a window of columns for itself, and for the row that it is a part of", function(device)
+    local x = lode.rand({ 50, 20 }, { device = device, seed = 1 }):compute()
+    local w = x[{ {}, { 1, 18 } }]
+    local twice = lode.concat({ w, w }, 2)[{ {}, { 1, 18 } }]
+    support.same_bits(twice + w, w + w, "first column on")
+    local v = x[{ {}, { 3, 18 } }]
+    local turned = lode.concat({ v[{ {}, { -1, 1, -1 } }], v }, 2)
+    support.same_bits(turned[{ {}, { 17, 32 } }] * 2 + v, v * 3, "third column on")
+    support.same_bits(turned[{ {}, { 1, 16 } }], v:flip(2), "reversed")
+    local last = x[{ { -1, 1, -2 }, { 5, 20 } }]
+    support.same_bits(lode.concat({ last, last }, 2)[{ {}, { 17, 32 } }], last, "last column, rows reversed")
+  end)
+
   each_device("of concats of concats do not multiply their parts", function(device)
     local c = lode.ones({ 300 }, { device = device }):compute()
     local want = c

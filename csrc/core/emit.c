@@ -28,8 +28,6 @@ static lode_emit_result emit_value(lode_planner *p, lode_node *node, const lode_
 
 /* ---- values ------------------------------------------------------------------ */
 
-/* By node and map alone: stretches of wide leaves, which have a width of their own, are made by
- * collect_base and never looked up here. */
 static int find_value(const lode_planner *p, const lode_node *node, const lode_map *map) {
   int ndim = node->shape.ndim;
   for (int i = 0; i < p->program.nvalues; i++) {
@@ -75,13 +73,14 @@ static bool same_access(const lode_planner *p, int i, const lode_access *access,
          memcmp(p->access_stride[i], stride, sizeof p->access_stride[i]) == 0;
 }
 
-/* A value that reads `width` elements a row (0 when pulled) along dim `row` of a leaf or an iota. */
+/* A value that reads `width` elements a row (0 when pulled) along dim `row` of a leaf or an iota, from `before`
+ * elements before its first on. */
 static lode_emit_result emit_access(lode_planner *p, lode_node *node, const lode_map *map, int row,
-                                    int32_t width, int *out) {
+                                    int64_t before, int32_t width, int *out) {
   bool memory = node->storage != NULL;
   int64_t along[LODE_MAX_DIMS], stride[LODE_MAX_DIMS] = {0};
   lode_access access = {.base = memory ? node->storage->block : NULL};
-  access.offset = memory ? node->offset : node->as.value.i64;
+  access.offset = (memory ? node->offset : node->as.value.i64) - before;
   if (memory) memcpy(along, node->stride, sizeof along);
   else lode_shape_strides(&node->shape, along);
   for (int d = 0; d < node->shape.ndim; d++) {
@@ -89,6 +88,8 @@ static lode_emit_result emit_access(lode_planner *p, lode_node *node, const lode
     if (d == row) access.inner = along[d] * map->step[d];
     else if (map->src[d] >= 0) stride[map->src[d]] += along[d] * map->step[d];
   }
+  /* Other rows than the node's are found again by their access below, never by node and map. */
+  bool own = before == 0 && (row < 0 || width == 0 || width == node->shape.dim[row]);
   if (access.inner == 0 && p->inner >= 0) width = 1;
   lode_dtype dtype = (lode_dtype)node->dtype;
   for (int i = 0; i < p->program.nvalues; i++) {
@@ -101,7 +102,7 @@ static lode_emit_result emit_access(lode_planner *p, lode_node *node, const lode
   }
   int index = p->program.naccesses;
   if (index == LODE_MAX_ACCESSES) return LODE_EMIT_FULL;
-  lode_value *value = add_value(p, memory ? LODE_VALUE_ACCESS : LODE_VALUE_IOTA, dtype, node, map);
+  lode_value *value = add_value(p, memory ? LODE_VALUE_ACCESS : LODE_VALUE_IOTA, dtype, own ? node : NULL, map);
   if (value == NULL) return LODE_EMIT_FULL;
   value->index = (int16_t)index;
   value->width = width;
@@ -117,7 +118,7 @@ static lode_emit_result emit_access(lode_planner *p, lode_node *node, const lode
 static lode_emit_result emit_leaf(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
   int row = inner_dim(p, node, map);
   int32_t width = p->inner < 0 ? 0 : row < 0 ? 1 : (int32_t)node->shape.dim[row];
-  return emit_access(p, node, map, row, width, out);
+  return emit_access(p, node, map, row, 0, width, out);
 }
 
 static lode_emit_result emit_const(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
@@ -245,25 +246,51 @@ static lode_emit_result collect_parts(lode_planner *p, gather *g, lode_node *con
   return LODE_EMIT_OK;
 }
 
-/* A piece that comes from one value: its natural row, or a stretch of a wide leaf. */
+/* Is the leaf a window of columns in an array of longer rows, all in its storage? Then several windows of one
+ * array, and the array itself, can share an access to whole rows. */
+static bool find_window(const lode_node *node, int row, int64_t *pitch, int64_t *column) {
+  if (row < 0 || node->storage == NULL || node->stride[row] != 1) return false;
+  int64_t first = node->offset, last = node->offset, least = 0, width = node->shape.dim[row];
+  for (int d = 0; d < node->shape.ndim; d++) {
+    int64_t stride = node->stride[d], size = stride < 0 ? -stride : stride,
+            span = stride * (node->shape.dim[d] - 1);
+    if (d == row || span == 0) continue;
+    if (least == 0 || size < least) least = size;
+    if (span > 0) last += span;
+    else first += span;
+  }
+  if (least <= width || least > LODE_ROW_MAX) return false;
+  for (int d = 0; d < node->shape.ndim; d++)
+    if (d != row && node->shape.dim[d] > 1 && node->stride[d] % least != 0) return false;
+  *pitch = least;
+  *column = node->offset % least;
+  int64_t end = (last - *column + least) * (int64_t)lode_dtype_size((lode_dtype)node->dtype);
+  return *column + width <= least && first >= *column && end <= (int64_t)node->storage->bytes;
+}
+
+/* A piece that comes from one value: its natural row, the row that it is a window of, or a stretch of a wide
+ * leaf. */
 static lode_emit_result collect_base(lode_planner *p, gather *g, lode_node *node, const lode_map *map,
                                      int32_t lo, int32_t hi) {
   int row = inner_dim(p, node, map), source;
   bool leaf = node->storage != NULL || node->kind == LODE_NODE_IOTA;
   bool wide = row >= 0 && node->shape.dim[row] > LODE_ROW_MAX;
-  int64_t start = row < 0 ? 0 : map->start[row], step = row < 0 ? 0 : map->step[row];
+  int64_t start = row < 0 ? 0 : map->start[row], step = row < 0 ? 0 : map->step[row], pitch, column;
+  lode_map natural = *map;
   lode_emit_result result;
+  if (row >= 0) {
+    natural.start[row] = 0;
+    natural.step[row] = 1;
+  }
   if (wide && !leaf) return LODE_EMIT_FULL;
-  if (wide) {
-    result = emit_access(p, node, map, row, hi - lo, &source);
+  if (find_window(node, row, &pitch, &column)) {
+    result = emit_access(p, node, &natural, row, column, (int32_t)pitch, &source);
+    start += column;
+  } else if (wide) {
+    result = emit_access(p, node, map, row, 0, hi - lo, &source);
     start = 0;
     step = 1;
   } else {
-    lode_map natural = *map;
-    if (row >= 0) {
-      natural.start[row] = 0;
-      natural.step[row] = 1;
-    }
     result = emit_value(p, node, &natural, &source);
   }
   if (result != LODE_EMIT_OK) return result;
