@@ -167,11 +167,12 @@ describe("memory that cannot be had", function()
 
   each_device("is had by collecting Lua's garbage, which is counted", function(device)
     collectgarbage("stop") -- nothing is collected before
-    local ok, text = pcall(within, 13e6, device, function()
+    -- below what drives the collector by itself, which 5.1 does also when it is stopped
+    local ok, text = pcall(within, 3.3e6, device, function()
       collectgarbage("stop")
       local before = lode.stats(device)
-      for i = 1, 12 do -- 4 MB each, and only garbage holds the ones of before
-        local x = lode.full({ 1000, 1000 }, i, { device = device }):compute()
+      for i = 1, 12 do -- 1 MB each, and only garbage holds the ones of before
+        local x = lode.full({ 500, 500 }, i, { device = device }):compute()
         assert.equal(i, x[7][8]:item())
       end
       local after = lode.stats(device)

@@ -15,7 +15,7 @@
 #include "binding.h"
 
 enum {
-  FLOOR = 16 << 20,     /* bytes; less than this held needs no driving, and a period is no shorter */
+  FLOOR = 4 << 20,      /* bytes; less than this held needs no driving, and a period is no shorter */
   SLACK = 12 << 20,     /* bytes held beyond the live ones that steps alone may leave */
   WORK = 4,             /* cycles' worth of heap in a period: step units are KiB allocated, which each
                          * Lua multiplies by a factor of its own (1 in 5.3, more elsewhere), and 5.3 and
