@@ -15,15 +15,7 @@ local function settle(device)
   return used(device)
 end
 
-local ndof = 2
-
-local function smoothness(x)
-  local dim = x.shape[2]
-  local function lag(v) return lode.concat({ v[{ {}, { 1, ndof } }], v[{ {}, { 1, dim - ndof } }] }, 2) end
-  local x1 = lag(x)
-  local k = x + lag(x1) - 2 * x1
-  return (k ^ 2):sum(2)
-end
+local smoothness = support.smoothness
 
 local function resident() -- bytes of this process in memory, nil where the system does not say
   -- a sanitizer keeps freed memory apart for a while: what is resident then is its own affair

@@ -248,4 +248,16 @@ function M.host()
   return found and type(host) == "table" and host.fork and host or nil
 end
 
+-- ---- the trajectory cost of examples/cost.lua ------------------------------------
+
+M.ndof = 2
+
+function M.smoothness(x)
+  local dim, ndof = x.shape[2], M.ndof
+  local function lag(v) return lode.concat({ v[{ {}, { 1, ndof } }], v[{ {}, { 1, dim - ndof } }] }, 2) end
+  local x1 = lag(x)
+  local k = x + lag(x1) - 2 * x1
+  return (k ^ 2):sum(2)
+end
+
 return M

@@ -154,15 +154,7 @@ describe("upload", function()
 end)
 
 describe("computing", function()
-  local ndof = 2
-
-  local function smoothness(x)
-    local dim = x.shape[2]
-    local function lag(v) return lode.concat({ v[{ {}, { 1, ndof } }], v[{ {}, { 1, dim - ndof } }] }, 2) end
-    local x1 = lag(x)
-    local k = x + lag(x1) - 2 * x1
-    return (k ^ 2):sum(2)
-  end
+  local smoothness, ndof = support.smoothness, support.ndof
 
   each_device("runs the recorded cost as exactly one program", function(device)
     local x = lode.rand({ 1000, 20 }, { device = device, seed = 7 }):compute()
