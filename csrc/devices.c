@@ -1,31 +1,66 @@
-/* The devices of this process: the only file that names them (device.h). */
+/* The devices of this process: the only file that names them (device.h).
+ *
+ * The CPU is part of lode's own module. CUDA devices come from a part, which is
+ * loaded, and asks the driver, when a script first counts devices or names one
+ * that is not the CPU. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/device.h"
 #include "core/mutex.h"
 #include "cpu/cpu.h"
+#include "cuda/part.h"
 
-enum { MAX_DEVICES = 16 };
+enum { MAX_DEVICES = 16, MAX_CUDA = MAX_DEVICES - 1 };
 
 static lode_mutex lock = LODE_MUTEX_INIT;
 static lode_device_entry entries[MAX_DEVICES];
-static int count; /* 0: not asked yet */
+static int count;  /* the CPU is entries[0] */
+static bool asked; /* for devices beyond the CPU */
+static lode_jit_mode jit = LODE_JIT_WAIT;
 
 static void add(const char *name, lode_device *device, const char *reason) {
   lode_device_entry *entry = &entries[count++];
   entry->name = name;
   entry->device = device;
-  snprintf(entry->reason, sizeof entry->reason, "%s", reason);
+  snprintf(entry->reason, sizeof entry->reason, "%.255s", reason);
+  if (device != NULL) atomic_store(&device->jit, jit);
+}
+
+static lode_status ask_cuda(lode_device **devices, int room, int *found, lode_error *error) {
+#ifdef LODE_HAVE_CUDA
+  static lode_cuda_part part; /* its functions stay valid: parts are never unloaded */
+  LODE_TRY(lode_part_load("cuda", &part.part, error));
+  return part.enumerate(devices, room, found, error);
+#else
+  (void)devices;
+  (void)room;
+  (void)found;
+  return lode_fail(error, LODE_UNAVAILABLE, "lode was built without CUDA");
+#endif
+}
+
+/* With the lock held. A kind of which no device is there has one entry that says why. */
+static void open_cpu(void) {
+  if (count > 0) return;
+  lode_device *cpu = lode_cpu_open();
+  add(cpu->name, cpu, "");
+}
+
+static void open_all(void) {
+  open_cpu();
+  if (asked) return;
+  asked = true;
+  lode_device *cuda[MAX_CUDA];
+  lode_error reason;
+  int found = 0;
+  if (ask_cuda(cuda, MAX_CUDA, &found, &reason) != LODE_OK) add("cuda", NULL, reason.text);
+  for (int i = 0; i < found; i++) add(cuda[i]->name, cuda[i], "");
 }
 
 int lode_devices_count(void) {
   lode_mutex_lock(&lock);
-  if (count == 0) {
-    lode_device *cpu = lode_cpu_open();
-    add(cpu->name, cpu, "");
-    add("cuda", NULL, "built without CUDA");
-  }
+  open_all();
   int result = count;
   lode_mutex_unlock(&lock);
   return result;
@@ -38,7 +73,8 @@ const lode_device_entry *lode_devices_get(int index) {
 /* Whether `entry` is called `name`, or is of the kind `name` ("cuda" for "cuda:0"). */
 static bool matches(const lode_device_entry *entry, const char *name) {
   size_t length = strlen(name);
-  return strncmp(entry->name, name, length) == 0 && (entry->name[length] == '\0' || entry->name[length] == ':');
+  return *name != '\0' && strncmp(entry->name, name, length) == 0 &&
+         (entry->name[length] == '\0' || entry->name[length] == ':');
 }
 
 /* Whether `name` is a device of the kind that `entry` says is absent ("cuda:1" for "cuda"). */
@@ -49,11 +85,15 @@ static bool absent(const lode_device_entry *entry, const char *name) {
 }
 
 lode_status lode_devices_find(lode_error *error, const char *who, const char *name, lode_device **out) {
-  int all = lode_devices_count();
+  lode_mutex_lock(&lock);
+  open_cpu();
+  if (!matches(&entries[0], name)) open_all();
+  int all = count;
+  lode_mutex_unlock(&lock);
   lode_text names = {""};
   size_t used = 0;
   for (int i = 0; i < all; i++) {
-    if (entries[i].device != NULL && *name != '\0' && matches(&entries[i], name)) {
+    if (entries[i].device != NULL && matches(&entries[i], name)) {
       *out = entries[i].device;
       return LODE_OK;
     }
@@ -66,4 +106,19 @@ lode_status lode_devices_find(lode_error *error, const char *who, const char *na
     if (written > 0) used += (size_t)written;
   }
   return lode_fail(error, LODE_INVALID, "%s: unknown device '%.32s' (there are: %s)", who, name, names.text);
+}
+
+void lode_devices_set_jit(lode_jit_mode mode) {
+  lode_mutex_lock(&lock);
+  jit = mode;
+  for (int i = 0; i < count; i++)
+    if (entries[i].device != NULL) atomic_store(&entries[i].device->jit, mode);
+  lode_mutex_unlock(&lock);
+}
+
+lode_jit_mode lode_devices_jit(void) {
+  lode_mutex_lock(&lock);
+  lode_jit_mode mode = jit;
+  lode_mutex_unlock(&lock);
+  return mode;
 }

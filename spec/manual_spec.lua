@@ -137,7 +137,7 @@ describe("the manual", function()
 
   it("names every dtype, option and counter", function()
     for _, name in ipairs({ "bool", "i32", "i64", "f32", "f64", "dtype", "device", "seed", "shape", "keepdims",
-      "assume", "stream", "default_device", "default_dtype" }) do
+      "assume", "stream", "default_device", "default_dtype", "jit" }) do
       assert.is_truthy(manual:find("%f[%w_]" .. name .. "%f[^%w_]"), name)
     end
     for name in pairs(lode.stats()) do assert.is_truthy(manual:find("`" .. name .. "`", 1, true), name) end

@@ -48,6 +48,22 @@ function M.each_device(it, pending)
   end
 end
 
+-- The same for what only GPUs have.
+function M.cuda_only(it, pending)
+  return function(name, body)
+    it(name .. " on cuda", function()
+      if not present.cuda then return pending("no cuda device") end
+      body("cuda")
+    end)
+  end
+end
+
+-- The order of a matrix whose product keeps the device busy for as long as order n does a CPU.
+function M.busy_order(device, n)
+  if device == "cpu" or os.getenv("LODE_EMULATED") then return n end
+  return math.min(8 * n, 10000)
+end
+
 -- ---- random numbers of the specs' own: the same on every Lua ------------------------
 
 -- Park and Miller's minimal standard generator: exact in doubles.
@@ -225,15 +241,15 @@ function M.interpreter()
   return arg[first]
 end
 
--- Runs a script in a new interpreter, with variables of the environment ("LODE_ISA=avx2"). Returns
--- all that it wrote, and its exit status (124: it hung).
-function M.child(text, variables)
+-- Runs a script in a new interpreter, with variables of the environment ("LODE_ISA=avx2"), for `seconds` (30) at
+-- most. Returns all that it wrote, and its exit status (124: it hung).
+function M.child(text, variables, seconds)
   local name = os.tmpname()
   local file = assert(io.open(name, "w"))
   file:write(text)
   file:close()
-  local command = ("env %s timeout 30 '%s' '%s' 2>&1; echo \"status $?\""):format(variables or "",
-    M.interpreter(), name)
+  local command = ("env %s timeout %d '%s' '%s' 2>&1; echo \"status $?\""):format(variables or "",
+    seconds or 30, M.interpreter(), name)
   local pipe = assert(io.popen(command))
   local output = pipe:read("*a")
   pipe:close()

@@ -147,6 +147,22 @@ static int device_clock(lua_State *L) {
   return 1;
 }
 
+/* ---- compiling -------------------------------------------------------------------------------- */
+
+/* jit(): the mode. jit(mode) sets it for all devices of the process. What lode.jit reads and writes. */
+static int device_jit(lua_State *L) {
+  lode_call c = lode_enter(L, "jit");
+  if (lua_gettop(L) > 0) {
+    const char *name = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : luaL_typename(L, 1);
+    int mode = 0;
+    while (mode < LODE_NJITMODES && strcmp(lode_jit_names[mode], name) != 0) mode++;
+    if (mode == LODE_NJITMODES) lode_raise(&c, "'%s' is no mode (there are wait, background, off)", name);
+    lode_devices_set_jit((lode_jit_mode)mode);
+  }
+  lua_pushstring(L, lode_jit_names[lode_devices_jit()]);
+  return 1;
+}
+
 /* ---- defaults ---------------------------------------------------------------------------------- */
 
 static int set_default(const lode_call *c, int index) {
@@ -192,6 +208,7 @@ const lode_entry lode_device_entries[] = {{LODE_IN_MODULE, "devices", device_dev
                                           {LODE_IN_MODULE, "get_threads", device_get_threads, 0},
                                           {LODE_IN_MODULE, "clock", device_clock, 0},
                                           {LODE_IN_MODULE, "set_default", device_set_default, 0},
+                                          {LODE_IN_PRIVATE, "jit", device_jit, 0},
                                           {LODE_IN_PRIVATE, "set_default", device_set_default_for, 0},
                                           {LODE_IN_MODULE, "get_default", device_get_default, 0},
                                           {0, NULL, NULL, 0}};

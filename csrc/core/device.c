@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 const char *const lode_method_names[LODE_NMETHODS] = {"auto", "general", "spd", "upper", "lower"};
+const char *const lode_jit_names[LODE_NJITMODES] = {"wait", "background", "off"};
 
 void lode_properties_add(lode_properties *properties, const char *name, const char *format, ...) {
   if (properties->count >= LODE_MAX_PROPERTIES) return;

@@ -20,7 +20,7 @@
 #include "program.h"
 #include "status.h"
 
-enum { LODE_DEVICE_VERSION = 1 };
+enum { LODE_DEVICE_VERSION = 2 };
 
 typedef struct lode_device lode_device;
 
@@ -70,8 +70,8 @@ typedef enum lode_method {
 
 extern const char *const lode_method_names[LODE_NMETHODS]; /* "auto", "general", ... */
 
-/* What becomes of a factorization, in memory that host and device both see.
- * Owned by core; a device writes it once, when the work is done. */
+/* What becomes of a factorization, in memory that host and device both see
+ * (outcome_new). A device writes it once, when the work is done; never if factor() did not return OK. */
 typedef struct lode_outcome {
   _Atomic int32_t method; /* the lode_method that was used */
   _Atomic int64_t fault;  /* 0, or batch index << 32 | LAPACK's info (> 0) of the first failure */
@@ -86,8 +86,8 @@ typedef struct lode_factor_args {
   lode_method method;
   const void *a;
   void *packed;
-  int32_t *pivots; /* [batch, n] */
-  int32_t *info;   /* [batch] */
+  void *pivots;  /* [batch, n] of 8 bytes each; what they hold is the device's affair too */
+  int32_t *info; /* [batch] */
   lode_outcome *outcome;
 } lode_factor_args;
 
@@ -97,7 +97,7 @@ typedef struct lode_solve_args {
   lode_dtype dtype;
   int64_t batch, n, k;
   const void *packed;
-  const int32_t *pivots;
+  const void *pivots;
   const int32_t *info;
   const lode_outcome *outcome; /* its method says what `packed` is, read when the work is done */
   void *x;
@@ -106,9 +106,12 @@ typedef struct lode_solve_args {
 /* ---- what a device counts and says of itself ---------------------------- */
 
 /* X(name): monotonic counters, in lode.stats() under these names. Core counts what it asks for
- * (programs to downloads, retries), devices what only they can see (waits, allocations). */
+ * (programs to downloads, retries), devices what only they can see (launches, waits, allocations). */
 #define LODE_COUNTER_MAP(X)                                                                                    \
   X(programs)           /* passes over memory: one per run() */                                                \
+  X(launches)           /* kernels of lode's own started on a GPU, for programs and linear algebra */          \
+  X(compiles)           /* programs compiled at run time (NVRTC) */                                            \
+  X(loads)              /* compiled programs read from disk */                                                 \
   X(products)           /* matrix products */                                                                  \
   X(factors)            /* factorizations */                                                                   \
   X(solves)             /* triangular solves with a factor */                                                  \
@@ -162,11 +165,12 @@ typedef struct lode_device_api {
    * part is asked only if it is loaded already. */
   void (*describe)(lode_device *device, lode_properties *out);
 
-  /* Memory. alloc: at least `bytes` (> 0), aligned to 64 with 64 readable bytes behind; NOMEM
-   * with numbers in the message when it cannot be had. free: constant time, never fails, never
-   * waits, safe from any thread; the block is reused only once all `after` events are reached
-   * (their references pass to the device). trim: gives what is kept for reuse back to the system; waits. */
-  lode_status (*alloc)(lode_device *device, size_t bytes, void **block, lode_error *error);
+  /* Memory. alloc: at least `bytes` (> 0), aligned to 64, for work on `stream` at once and on others
+   * behind an event recorded on it; NOMEM with numbers in the message when it cannot be had. free: constant
+   * time, never fails, never waits, safe from any thread; the block is reused only once all `after` events are
+   * reached (their references pass to the device). trim: gives what is kept for reuse back to the system;
+   * waits. */
+  lode_status (*alloc)(lode_stream *stream, size_t bytes, void **block, lode_error *error);
   void (*free)(lode_device *device, void *block, size_t bytes, lode_event *const *after, int count);
   void (*trim)(lode_device *device);
   void (*memory)(lode_device *device, lode_memory *out);
@@ -185,6 +189,9 @@ typedef struct lode_device_api {
   lode_status (*product)(lode_stream *stream, const lode_product_args *args, lode_error *error);
   lode_status (*factor)(lode_stream *stream, const lode_factor_args *args, lode_error *error);
   lode_status (*solve)(lode_stream *stream, const lode_solve_args *args, lode_error *error);
+  /* Memory for an outcome, zeroed. (optional, both: the host's own memory) */
+  lode_status (*outcome_new)(lode_device *device, lode_outcome **out, lode_error *error);
+  void (*outcome_free)(lode_device *device, lode_outcome *outcome); /* nothing that writes it is pending */
 
   /* Streams and events. stream_new: a new reference. stream_free: called when the last reference
    * goes; work already enqueued is still done, and the call may wait for it. stream_sync waits for
@@ -208,9 +215,20 @@ typedef struct lode_device_api {
   int (*get_threads)(lode_device *device);
 } lode_device_api;
 
+/* When programs are compiled for a device that compiles them: lode.jit. */
+typedef enum lode_jit_mode {
+  LODE_JIT_WAIT,       /* before their first run */
+  LODE_JIT_BACKGROUND, /* by a thread, while the device's interpreter runs them */
+  LODE_JIT_OFF,        /* never: the interpreter runs them */
+  LODE_NJITMODES
+} lode_jit_mode;
+
+extern const char *const lode_jit_names[LODE_NJITMODES]; /* "wait", "background", "off" */
+
 struct lode_device {
   const lode_device_api *api;
-  char name[16]; /* "cpu", "cuda:0": unique */
+  char name[16];   /* "cpu", "cuda:0": unique */
+  _Atomic int jit; /* a lode_jit_mode, set by scripts (devices.c) */
   _Atomic uint64_t counter[LODE_NCOUNTERS];
 };
 
@@ -229,11 +247,16 @@ typedef struct lode_device_entry {
   char reason[256];    /* why it is absent; empty otherwise */
 } lode_device_entry;
 
+/* The CPU is there at once; to count the others, or to find one by name, asks their parts, which asks
+ * the driver: nothing does so before a script does. */
 int lode_devices_count(void);
 const lode_device_entry *lode_devices_get(int index);
 /* By name; a kind alone ("cuda") means its first device. UNAVAILABLE with the reason, or INVALID
  * with the names that exist; `who` is the public function. */
 lode_status lode_devices_find(lode_error *error, const char *who, const char *name, lode_device **out);
+/* lode.jit, for all devices of the process, also those that are not asked for yet. */
+void lode_devices_set_jit(lode_jit_mode mode);
+lode_jit_mode lode_devices_jit(void);
 
 /* ---- references --------------------------------------------------------- */
 

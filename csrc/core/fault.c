@@ -30,7 +30,7 @@ void lode_fault_unref(lode_fault *fault) {
 
 /* ---- what is known ------------------------------------------------------- */
 
-static int64_t outcome_of(const lode_fault *fault) { return atomic_load(&fault->factor->outcome.fault); }
+static int64_t outcome_of(const lode_fault *fault) { return atomic_load(&fault->factor->outcome->fault); }
 
 static bool is_known(const lode_fault *fault) {
   lode_storage *info = fault->factor->info;
@@ -102,7 +102,7 @@ lode_status lode_fault_check(lode_fault *fault, lode_error *error) {
   fault = first_failure(fault);
   if (fault == NULL) return LODE_OK;
   int64_t packed = outcome_of(fault);
-  int method = atomic_load(&fault->factor->outcome.method);
+  int method = atomic_load(&fault->factor->outcome->method);
   int32_t info = (int32_t)(packed & INT32_MAX);
   int64_t batch = packed >> 32;
   char which[48] = "", where[160] = "";

@@ -19,7 +19,21 @@ lode_factor *lode_factor_ref(lode_factor *factor) {
   return factor;
 }
 
+static lode_status outcome_new(lode_factor *factor, lode_error *error) {
+  if (factor->outcome != NULL) return LODE_OK; /* of a call that did not come to its end */
+  if (factor->device->api->outcome_new != NULL)
+    return factor->device->api->outcome_new(factor->device, &factor->outcome, error);
+  factor->outcome = calloc(1, sizeof *factor->outcome);
+  return factor->outcome != NULL ? LODE_OK : lode_fail(error, LODE_NOMEM, "no host memory for an outcome");
+}
+
+static void outcome_free(lode_factor *factor) {
+  if (factor->device->api->outcome_free == NULL) free(factor->outcome);
+  else if (factor->outcome != NULL) factor->device->api->outcome_free(factor->device, factor->outcome);
+}
+
 static void factor_free(lode_factor *factor) {
+  outcome_free(factor);
   lode_storage_unref(factor->packed);
   lode_storage_unref(factor->pivots);
   lode_storage_unref(factor->info);
@@ -193,6 +207,7 @@ static lode_status new_factor(lode_node *a, const char *who, lode_method method,
   if (factor == NULL) return lode_fail(&a->context->error, LODE_NOMEM, "%s: no host memory for a factor", who);
   factor->refs = 1;
   factor->context = a->context;
+  factor->device = a->device;
   factor->dtype = (lode_dtype)a->dtype;
   factor->method = method;
   factor->batch_shape = batch_of(&a->shape);
@@ -428,8 +443,9 @@ static lode_status factor_storages(lode_node *node, lode_factor *factor) {
   size_t entries = (size_t)factor->batch * (size_t)factor->n;
   size_t bytes = entries * (size_t)factor->n * lode_dtype_size(factor->dtype);
   const char *who = called(node);
+  LODE_TRY(lode_context_named(context, who, outcome_new(factor, &context->error)));
   LODE_TRY(lode_storage_new(context, who, node->device, bytes, &factor->packed));
-  LODE_TRY(lode_storage_new(context, who, node->device, entries * sizeof(int32_t), &factor->pivots));
+  LODE_TRY(lode_storage_new(context, who, node->device, entries * sizeof(int64_t), &factor->pivots));
   return lode_storage_new(context, who, node->device, (size_t)factor->batch * sizeof(int32_t), &factor->info);
 }
 
@@ -451,7 +467,7 @@ static lode_status run_factor(lode_node *node, lode_node *a, lode_factor *factor
                            .packed = factor->packed->block,
                            .pivots = factor->pivots->block,
                            .info = factor->info->block,
-                           .outcome = &factor->outcome};
+                           .outcome = factor->outcome};
   lode_count(node->device, LODE_COUNT_factors);
   return lode_context_named(context, called(node), node->device->api->factor(stream, &args, &context->error));
 }
@@ -501,7 +517,7 @@ static lode_status run_solve(lode_node *node, lode_storage *x) {
                           .packed = factor->packed->block,
                           .pivots = factor->pivots->block,
                           .info = factor->info->block,
-                          .outcome = &factor->outcome,
+                          .outcome = factor->outcome,
                           .x = x->block};
   if (lode_shape_count(&node->shape) > 0) {
     lode_count(node->device, LODE_COUNT_solves);

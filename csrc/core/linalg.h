@@ -7,13 +7,14 @@
 struct lode_factor {
   int refs; /* of the context's thread */
   lode_context *context;
+  lode_device *device;
   lode_dtype dtype;
   lode_method method; /* as asked for */
   int64_t batch, n;
   lode_shape batch_shape;
   lode_storage *packed, *pivots, *info; /* NULL until computed */
-  lode_outcome outcome;
-  lode_factor *next; /* in the context's list of zombies */
+  lode_outcome *outcome;                /* NULL until computed */
+  lode_factor *next;                    /* in the context's list of zombies */
 };
 
 lode_factor *lode_factor_ref(lode_factor *factor);

@@ -21,15 +21,18 @@ static void header_free(lode_context *context, lode_storage *storage) {
 
 lode_status lode_storage_new(lode_context *context, const char *who, lode_device *device, size_t bytes,
                              lode_storage **out) {
+  lode_stream *stream;
+  lode_status status = lode_context_stream(context, device, &stream);
+  if (status != LODE_OK) return lode_context_named(context, who, status);
   lode_storage *storage = header_new(context);
   if (storage == NULL) return lode_fail(&context->error, LODE_NOMEM, "%s: no host memory for a storage", who);
   if (bytes == 0) bytes = 1;
-  lode_status status = device->api->alloc(device, bytes, &storage->block, &context->error);
+  status = device->api->alloc(stream, bytes, &storage->block, &context->error);
   if (status == LODE_NOMEM) {
     context->short_of = device;
     lode_context_drain(context);
     device->api->trim(device);
-    status = device->api->alloc(device, bytes, &storage->block, &context->error);
+    status = device->api->alloc(stream, bytes, &storage->block, &context->error);
     if (status == LODE_OK) lode_count(device, LODE_COUNT_retries);
   }
   if (status != LODE_OK) {
@@ -92,6 +95,14 @@ static void sweep_uses(lode_storage *storage) {
 bool lode_storage_idle(lode_storage *storage) {
   sweep_uses(storage);
   return !storage->touched && lode_storage_ready(storage) && storage->nuses == 0;
+}
+
+bool lode_storage_behind(lode_storage *storage, const lode_stream *stream) {
+  if (storage->touched) return false;
+  sweep_uses(storage);
+  for (int i = 0; i < storage->nuses; i++)
+    if (storage->use[i]->stream != stream) return false;
+  return lode_storage_ready(storage) || storage->write->stream == stream;
 }
 
 static lode_status event_wait(lode_device *device, lode_event *event, lode_error *error) {

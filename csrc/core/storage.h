@@ -35,6 +35,8 @@ void lode_storage_unref(lode_storage *storage); /* NULL is allowed */
 
 bool lode_storage_ready(lode_storage *storage); /* contents are there; never waits */
 bool lode_storage_idle(lode_storage *storage);  /* nothing pending, neither writer nor readers */
+/* Nothing pending but on `stream`: later work there may overwrite the contents. */
+bool lode_storage_behind(lode_storage *storage, const lode_stream *stream);
 lode_status lode_storage_wait(lode_storage *storage, lode_error *error);
 /* Orders later work on `stream` behind the storage's writer. */
 lode_status lode_storage_order(lode_storage *storage, lode_stream *stream, lode_error *error);

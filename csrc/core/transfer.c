@@ -50,12 +50,14 @@ lode_status lode_node_from_host(lode_context *context, const char *who, lode_dev
   return status;
 }
 
-/* May the block be overwritten? Only if no view, expression or pending work can tell. */
+/* May the block be overwritten? Only if no view or expression can tell, nor work pending elsewhere. */
 static bool is_private(lode_node *node) {
+  lode_stream *stream;
   return node->kind == LODE_NODE_LEAF && node->refs == 1 && node->storage->refs == 1 && node->offset == 0 &&
          lode_node_contiguous(node) &&
          node->storage->bytes == (lode_node_bytes(node) > 0 ? lode_node_bytes(node) : 1) &&
-         lode_storage_idle(node->storage);
+         lode_context_stream(node->context, node->device, &stream) == LODE_OK &&
+         lode_storage_behind(node->storage, stream);
 }
 
 lode_status lode_node_upload(lode_node **node, const void *host) {

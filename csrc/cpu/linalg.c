@@ -197,7 +197,7 @@ static void factor(void *context, int64_t index, int worker) {
     info = lapack->potrf((int32_t)f->n, packed);
   } else if (work->method == LODE_METHOD_GENERAL) {
     transpose(packed, a, f->n, (int64_t)lode_dtype_size(f->dtype));
-    info = lapack->getrf((int32_t)f->n, packed, f->pivots + index * f->n);
+    info = lapack->getrf((int32_t)f->n, packed, (int32_t *)f->pivots + index * f->n);
   } else {
     lode_copy(packed, a, bytes);
     info = lode_structure_zero_diagonal(f->dtype, f->n, packed);
@@ -279,7 +279,7 @@ static void solve(void *context, int64_t index, int worker) {
     return;
   }
   part.table.by_dtype[s->dtype].solve[work->method]((int32_t)s->n, (int32_t)s->k, packed,
-                                                    s->pivots + index * s->n, x);
+                                                    (const int32_t *)s->pivots + index * s->n, x);
 }
 
 static lode_status run_solve(const void *arguments, lode_error *error) {

@@ -224,7 +224,7 @@ static void debug_fill(block *b) {
   memset(b->bytes, 0xA5, class_capacity(b->klass) - sizeof *b);
 }
 
-lode_status lode_pool_alloc(lode_device *device, size_t bytes, void **out, lode_error *error) {
+lode_status lode_pool_alloc(lode_stream *stream, size_t bytes, void **out, lode_error *error) {
   lode_mutex_lock(&pool.lock);
   block *found = bytes < (size_t)1 << 61 ? find(bytes) : NULL;
   if (found == NULL) {
@@ -237,7 +237,7 @@ lode_status lode_pool_alloc(lode_device *device, size_t bytes, void **out, lode_
   if (pool.memory.used > pool.memory.peak_used) pool.memory.peak_used = pool.memory.used;
   lode_mutex_unlock(&pool.lock);
 
-  lode_count(device, LODE_COUNT_allocations);
+  lode_count(stream->device, LODE_COUNT_allocations);
   debug_fill(found);
   UNPOISON(found->bytes, bytes);
   POISON(found->bytes + bytes, capacity - sizeof *found - bytes);

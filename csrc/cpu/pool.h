@@ -8,7 +8,7 @@
 
 #include "../core/device.h"
 
-lode_status lode_pool_alloc(lode_device *device, size_t bytes, void **block, lode_error *error);
+lode_status lode_pool_alloc(lode_stream *stream, size_t bytes, void **block, lode_error *error);
 void lode_pool_free(lode_device *device, void *block, size_t bytes, lode_event *const *after, int count);
 void lode_pool_trim(lode_device *device);
 void lode_pool_memory(lode_device *device, lode_memory *out);

@@ -101,13 +101,18 @@ function lode.scope(fn, ...)
   return close(scope, pcall(fn, keep, ...))
 end
 
--- lode.default_device and lode.default_dtype, to read. A name that another library has for a function of lode's
--- is an error that says so; any other absent name is nil, as in every table (rawget never raises).
+-- lode.default_device and lode.default_dtype, to read, and lode.jit, to read and write. A name that another library
+-- has for a function of lode's is an error that says so; any other absent name is nil, as in every table (rawget
+-- never raises).
 return setmetatable(lode, {
   __index = function(_, name)
     if name == "default_device" then return lode.get_default().device end
     if name == "default_dtype" then return lode.get_default().dtype end
+    if name == "jit" then return core.jit() end
     local hint = core.hint(name)
     if hint then error(("lode: there is no function '%s' (%s)"):format(name, hint), 2) end
+  end,
+  __newindex = function(_, name, value)
+    if name == "jit" then core.jit(value) else rawset(lode, name, value) end
   end,
 })
