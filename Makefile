@@ -41,7 +41,13 @@ CPU_C     := $(wildcard csrc/cpu/*.c)
 ISA_C     := $(wildcard csrc/cpu/isa/*.c)
 BINDING_C := $(wildcard csrc/binding/*.c)
 LAPACK_C  := $(wildcard csrc/cpu/lapack/*.c)
-SOURCES   := $(sort $(shell find csrc -type f -name '*.[ch]' -o -type f -name '*.def'))
+CUDA_C    := $(wildcard csrc/cuda/*.c)
+NVRTC_C   := $(wildcard csrc/cuda/nvrtc/*.c)
+CUBLAS_C  := $(wildcard csrc/cuda/blas/*.c)
+KERNELS   := $(wildcard kernels/*.cu)
+SOURCES   := $(sort $(shell find csrc kernels -type f -name '*.[chS]' -o -type f -name '*.def' -o -type f -name '*.cu'))
+# What of core holds no state is in the CUDA part too: a part cannot link against core.
+CUDA_CORE_C := $(foreach name,cache device dtype ops part shape status system,csrc/core/$(name).c)
 
 # A part must come from the same sources as the core that loads it. Only the
 # files that use LODE_BUILD are compiled again when the sources change.
@@ -55,11 +61,15 @@ object     = $(patsubst csrc/%.c,$(OBJ)/%.o,$(filter-out $(BUILD_ID_USED),$(1)))
 SHARED_O  := $(call object,$(CORE_C) $(CPU_C)) $(foreach isa,$(ISAS),$(patsubst csrc/%.c,$(OBJ)/%.$(isa).o,$(ISA_C)))
 BINDING_O := $(call lua_object,$(BINDING_C))
 LAPACK_O  := $(call object,$(LAPACK_C))
-MODULES   := $(MODULE)/core.so $(if $(LAPACK_FOUND),$(MODULE)/lapack.so)
+CUDA_O    := $(call object,$(CUDA_C) $(CUDA_CORE_C)) $(OBJ)/cuda/blobs.o
+NVRTC_O   := $(call object,$(NVRTC_C))
+CUBLAS_O  := $(call object,$(CUBLAS_C))
+MODULES   := $(MODULE)/core.so $(if $(LAPACK_FOUND),$(MODULE)/lapack.so) $(if $(CUDA_FOUND),$(MODULE)/cuda.so) \
+             $(if $(NVRTC_FOUND),$(MODULE)/nvrtc.so) $(if $(CUBLAS_FOUND),$(MODULE)/cublas.so)
 
 # ---- building ---------------------------------------------------------------
 
-.PHONY: all build rock demo check check-long bench deps deps-demo deps-check env install clean help run-demo run-check FORCE
+.PHONY: emulator all build rock demo check check-long bench deps deps-demo deps-check env install clean help run-demo run-check FORCE
 
 all: build
 	@$(REPORT)
@@ -91,6 +101,8 @@ $(foreach isa,$(ISAS),$(eval $(call isa_rule,$(isa))))
 
 $(OBJ)/cpu/lapack/%.o $(LUA_OBJ)/cpu/lapack/%.o: EXTRA = $(LAPACK_CFLAGS)
 
+$(OBJ)/cuda/%.o $(LUA_OBJ)/cuda/%.o: EXTRA = $(CUDA_CFLAGS)
+
 $(LUA_OBJ)/binding/%.o: EXTRA = -isystem $(LUA_INCDIR)
 $(LUA_OBJ)/%.o: csrc/%.c $(OBJ)/flags $(BUILD)/$(LUA_NAME)/flags
 	$(call say,CC,$< $(LUA_NAME))mkdir -p $(@D) && $(COMPILE)
@@ -100,6 +112,29 @@ $(MODULE)/core.so: $(BINDING_O) $(SHARED_O)
 
 $(MODULE)/lapack.so: $(LAPACK_O)
 	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) $(Z_DEFS) $(LAPACK_DIRS) $(LAPACK_LIBS) -lpthread -ldl -lm && $(KEEP_ID)
+
+$(MODULE)/cuda.so: $(CUDA_O)
+	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) $(Z_DEFS) -lpthread -ldl -lm && $(KEEP_ID)
+
+$(MODULE)/nvrtc.so: $(NVRTC_O)
+	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) $(Z_DEFS) $(CUDA_LINK) -lnvrtc && $(KEEP_ID)
+
+$(MODULE)/cublas.so: $(CUBLAS_O)
+	$(call say,LD,$@)mkdir -p $(@D) && $(LINK) $(Z_DEFS) $(CUDA_LINK) -lcusolver -lcublas && $(KEEP_ID)
+
+# Kernels built ahead of time, one fatbin a file, shared by all builds of this checkout. Like the
+# flags of C: no contraction, no subnormals flushed.
+FATBIN  := build/fatbin/$(CUDA_ARCH)
+FATBINS := $(KERNELS:kernels/%.cu=$(FATBIN)/%.fatbin)
+NVFLAGS  = -arch=$(if $(filter all%,$(CUDA_ARCH)),$(CUDA_ARCH),sm_$(CUDA_ARCH)) -std=c++17 -O3 --fmad=false --ftz=false --prec-div=true --prec-sqrt=true -Icsrc -I.
+
+$(FATBIN)/%.fatbin: kernels/%.cu
+	$(call say,NVCC,$< $(CUDA_ARCH))mkdir -p $(@D) && $(NVCC) -fatbin $(NVFLAGS) -MD -MF $(@:.fatbin=.d) -MT $@ -o $@ $<
+
+$(OBJ)/cuda/blobs.o: csrc/cuda/blobs.S $(FATBINS) $(wildcard kernels/*.h) csrc/core/random.h
+	$(call say,AS,$<)mkdir -p $(@D) && $(CC) -c -I. -I$(FATBIN) -o $@ $<
+
+include config/emulator.mk
 
 # What the specs need of a host program (spec/host/host.c). Not installed.
 HOST := $(BUILD)/$(LUA_NAME)/host.so
@@ -115,7 +150,7 @@ $(SCRIPT): bin/lode
 # again when flags or headers' place have changed.
 keep = @mkdir -p $(@D) && printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(1))' > $@
 $(OBJ)/flags: FORCE
-	$(call keep,$(CC) $(CPPFLAGS) $(CFLAGS) $(LODE_CPPFLAGS) $(LODE_CFLAGS) $(BASE_MARCH) $(ISA_LEVEL) $(LAPACK_CFLAGS))
+	$(call keep,$(CC) $(CPPFLAGS) $(CFLAGS) $(LODE_CPPFLAGS) $(LODE_CFLAGS) $(BASE_MARCH) $(ISA_LEVEL) $(LAPACK_CFLAGS) $(CUDA_CFLAGS))
 $(BUILD)/$(LUA_NAME)/flags: FORCE
 	$(call keep,$(LUA_INCDIR))
 
@@ -130,7 +165,7 @@ $(BUILD_ID_O): private LODE_CPPFLAGS += -DLODE_BUILD='"$(BUILD_ID)"'
 $(BUILD_ID_O): private COMPILED = && $(KEEP_ID)
 
 ifneq ($(BUILDING),)
--include $(patsubst %.o,%.d,$(SHARED_O) $(BINDING_O) $(LAPACK_O))
+-include $(patsubst %.o,%.d,$(SHARED_O) $(BINDING_O) $(LAPACK_O) $(CUDA_O) $(NVRTC_O) $(CUBLAS_O)) $(FATBINS:.fatbin=.d)
 endif
 
 # ---- using ------------------------------------------------------------------
@@ -158,7 +193,7 @@ check: deps-check
 check-long:
 	$(AGAIN) check LODE_LONG=1
 
-run-check: $(HOST)
+run-check: $(HOST) $(if $(EMULATE),emulator)
 	@LODE_LONG=$(LODE_LONG) LODE_STRESS=$(STRESS) sh scripts/check '$(RUN)' $(SPEC)
 
 bench: deps-demo

@@ -26,7 +26,7 @@ LODE_CFLAGS = -std=gnu11 -fPIC -fvisibility=hidden -fno-lto -funwind-tables \
   -fno-finite-math-only -fsigned-zeros -ffp-contract=off -fno-math-errno -fno-trapping-math $(GCC_CFLAGS) \
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla -Wpointer-arith -Wcast-qual \
   -Wwrite-strings $(CLANG_CFLAGS) $(if $(filter 1,$(WERROR)),-Werror) $(SAN_FLAGS)
-LODE_CPPFLAGS = -Icsrc $(ISA_DEFINES) $(LAPACK_DEFINES)
+LODE_CPPFLAGS = -Icsrc $(ISA_DEFINES) $(LAPACK_DEFINES) $(CUDA_DEFINES)
 
 # nodelete: lua_close unmaps modules, and lode's threads may still run in them.
 # Link-time -Ofast and -ffast-math would add crtfastmath.o, whose constructor

@@ -9,8 +9,8 @@ LUA_NAME := $(notdir $(LUA))
 # Names that packages use; any other needs a path, or LUA_INCDIR.
 LUAS      := luajit lua5.1 lua5.2 lua5.3 lua5.4
 LUA_NAMES := $(LUAS) $(subst lua5,lua-5,$(LUAS)) $(subst .,,$(LUAS)) luajit-% lua
-ifeq ($(filter $(LUA_NAMES),$(LUA))$(findstring /,$(LUA))$(LUA_INCDIR)$(filter help clean,$(GOALS)),)
 comma := ,
+ifeq ($(filter $(LUA_NAMES),$(LUA))$(findstring /,$(LUA))$(LUA_INCDIR)$(filter help clean,$(GOALS)),)
 space := $(subst ,, )
 $(error lode builds for $(subst $(space),$(comma) ,$(LUAS)), not for LUA=$(LUA))
 endif
@@ -40,4 +40,4 @@ RUN_LUA_CPATH = $(ROOT)/$(BUILD)/$(LUA_NAME)/?.so;;
 # The interpreter with lode from this checkout. Paths for one Lua version (LUA_PATH_5_4)
 # would win over LUA_PATH, so they are taken away.
 RUN = env -u LUA_PATH_5_2 -u LUA_CPATH_5_2 -u LUA_PATH_5_3 -u LUA_CPATH_5_3 -u LUA_PATH_5_4 -u LUA_CPATH_5_4 \
-      "LUA_PATH=$(RUN_LUA_PATH)" "LUA_CPATH=$(RUN_LUA_CPATH)" $(SAN_ENV) $(LUA)
+      "LUA_PATH=$(RUN_LUA_PATH)" "LUA_CPATH=$(RUN_LUA_CPATH)" $(EMULATOR_ENV) $(SAN_ENV) $(LUA)

@@ -3,9 +3,12 @@
 #
 #   LAPACK=0   without OpenBLAS: no solve, lu, cholesky
 #   CUDA=0     without the CUDA device
+#   CUDA_ARCH  what kernels are built for: all-major (every major architecture that
+#              nvcc knows, and PTX for newer ones), or one, as 90
 
 LAPACK ?= 1
 CUDA   ?= 1
+CUDA_ARCH ?= all-major
 
 ifneq ($(BUILDING),)
 
@@ -67,8 +70,21 @@ endif
 
 # ---- CUDA -------------------------------------------------------------------
 
-NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
-CUDA_WHY := $(if $(filter 0,$(CUDA)),CUDA=0,$(if $(wildcard csrc/cuda/*.c),$(if $(NVCC),,no nvcc found),no csrc/cuda in this version))
+# The device itself needs cuda.h and nvcc to build, and the driver alone to run.
+# NVRTC, and cuBLAS with cuSOLVER, are parts that link their libraries; where the
+# loader does not find these by itself they are looked for where they were built.
+NVCC      ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_HOME ?= $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
+CUDA_LIB  := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))
+CUDA_WHY  := $(if $(filter 0,$(CUDA)),CUDA=0,$(if $(NVCC),$(if $(wildcard $(CUDA_HOME)/include/cuda.h),,no cuda.h in $(CUDA_HOME)/include),no nvcc found))
+ifeq ($(CUDA_WHY),)
+CUDA_FOUND   := yes
+NVRTC_FOUND  := $(if $(wildcard $(CUDA_HOME)/include/nvrtc.h),$(if $(wildcard $(CUDA_LIB)/libnvrtc.so),yes))
+CUBLAS_FOUND := $(if $(wildcard $(CUDA_HOME)/include/cusolverDn.h),$(if $(wildcard $(CUDA_LIB)/libcusolver.so),yes))
+CUDA_CFLAGS  := -isystem $(CUDA_HOME)/include
+CUDA_DEFINES := -DLODE_HAVE_CUDA $(if $(NVRTC_FOUND),-DLODE_HAVE_NVRTC) $(if $(CUBLAS_FOUND),-DLODE_HAVE_CUBLAS)
+CUDA_LINK     = -L$(CUDA_LIB) -Wl,--enable-new-dtags,-rpath,$(CUDA_LIB)
+endif
 
 # ---- the report -------------------------------------------------------------
 
@@ -78,7 +94,7 @@ printf '%s\n' \
   '  built    $(MODULES)' \
   '  cpu      $(ISAS)$(if $(filter x86_64,$(MACHINE)),, (no others for $(MACHINE)))' \
   '  lapack   $(if $(LAPACK_FOUND),yes: $(LAPACK_LIBS),no: $(LAPACK_WHY))' \
-  '  cuda     $(if $(CUDA_WHY),no: $(CUDA_WHY),yes: $(NVCC))'
+  '  cuda     $(if $(CUDA_WHY),no: $(CUDA_WHY),yes: $(NVCC)$(comma) $(CUDA_ARCH)$(if $(NVRTC_FOUND),,$(comma) no NVRTC)$(if $(CUBLAS_FOUND),,$(comma) no cuBLAS and cuSOLVER))'
 endef
 
 endif

@@ -1,0 +1,180 @@
+/* See compile.h. */
+#include "compile.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/cache.h"
+#include "../core/system.h"
+#include "nvrtc.h"
+
+enum { STACK_BYTES = 16 << 20 };
+
+/* ---- the part ---------------------------------------------------------------- */
+
+static struct {
+  lode_mutex lock;
+  enum { NOT_ASKED, LOADED, ABSENT } state;
+  lode_error reason;
+  lode_nvrtc table;
+} part = {.lock = LODE_MUTEX_INIT};
+
+static lode_status load(void) {
+#ifdef LODE_HAVE_NVRTC
+  return lode_part_load("nvrtc", &part.table.part, &part.reason);
+#else
+  return lode_fail(&part.reason, LODE_UNAVAILABLE, "lode was built without NVRTC");
+#endif
+}
+
+lode_status lode_compile_available(lode_error *error) {
+  lode_mutex_lock(&part.lock);
+  if (part.state == NOT_ASKED) {
+    part.state = load() == LODE_OK ? LOADED : ABSENT;
+    if (part.state == ABSENT) lode_cuda_trace("programs are interpreted: %s", part.reason.text);
+  }
+  lode_status status =
+      part.state == LOADED ? LODE_OK : lode_fail(error, LODE_UNAVAILABLE, "%s", part.reason.text);
+  lode_mutex_unlock(&part.lock);
+  return status;
+}
+
+void lode_compile_describe(lode_properties *out) {
+  lode_mutex_lock(&part.lock);
+  if (part.state == LOADED)
+    lode_properties_add(out, "nvrtc", "%d.%d, up to compute capability %d.%d", part.table.version / 1000,
+                        part.table.version / 10 % 100, part.table.newest / 10, part.table.newest % 10);
+  else if (part.state == ABSENT) lode_properties_add(out, "nvrtc", "%.200s", part.reason.text);
+  else
+#ifdef LODE_HAVE_NVRTC
+    lode_properties_add(out, "nvrtc", "not loaded yet");
+#else
+    lode_properties_add(out, "nvrtc", "built without NVRTC");
+#endif
+  lode_mutex_unlock(&part.lock);
+}
+
+/* ---- one job ------------------------------------------------------------------ */
+
+/* All that a binary depends on: the source, and what it is compiled by and for. */
+static char *disk_key(const lode_compile_job *job, size_t *bytes) {
+  size_t room = strlen(job->source) + 64;
+  char *key = malloc(room);
+  if (key == NULL) return NULL;
+  *bytes = (size_t)snprintf(key, room, "sm_%d NVRTC %d\n%s", job->device->capability, part.table.version,
+                            job->source);
+  return key;
+}
+
+static lode_status load_binary(lode_compile_job *job, const void *binary) {
+  CUlibrary library;
+  LODE_CU(&job->error, cuLibraryLoadData, &library, binary, NULL, NULL, 0, NULL, NULL, 0);
+  LODE_CU(&job->error, cuLibraryGetKernel, &job->kernel, library, "lode_program");
+  return LODE_OK;
+}
+
+static bool load_from_disk(lode_compile_job *job, const char *key, size_t key_bytes) {
+  size_t bytes;
+  int64_t start = lode_clock();
+  void *binary = lode_cache_read(key, key_bytes, &bytes);
+  if (binary == NULL) return false;
+  bool loaded = load_binary(job, binary) == LODE_OK;
+  free(binary);
+  if (!loaded) return false;
+  lode_count(&job->device->base, LODE_COUNT_loads);
+  lode_cuda_trace("%s: loaded a program from disk in %.2f ms", job->device->base.name,
+                  (double)(lode_clock() - start) * 1e-6);
+  return true;
+}
+
+static lode_status compile(lode_compile_job *job, const char *key, size_t key_bytes) {
+  char *binary = NULL, *log = NULL;
+  size_t bytes = 0;
+  int64_t start = lode_clock();
+  bool compiled = part.table.compile(job->source, job->device->capability, &binary, &bytes, &log);
+  lode_cuda_trace("%s: %s a program in %.2f ms%s%s", job->device->base.name,
+                  compiled ? "compiled" : "could not compile", (double)(lode_clock() - start) * 1e-6,
+                  log != NULL ? "\n" : "", log != NULL ? log : "");
+  free(log);
+  if (!compiled)
+    return lode_fail(
+        &job->error, LODE_SYSTEM,
+        "NVRTC could not compile the program; LODE_TRACE=1 prints its log, lode.jit = \"off\" does "
+        "without it");
+  lode_count(&job->device->base, LODE_COUNT_compiles);
+  lode_status status = load_binary(job, binary);
+  if (status == LODE_OK && key != NULL) lode_cache_write(key, key_bytes, binary, bytes);
+  free(binary);
+  return status;
+}
+
+static void work(lode_compile_job *job) {
+  size_t key_bytes = 0;
+  char *key = disk_key(job, &key_bytes);
+  if (key != NULL && load_from_disk(job, key, key_bytes)) job->status = LODE_OK;
+  else job->status = compile(job, key, key_bytes);
+  free(key);
+  free(job->source);
+  job->source = NULL;
+  job->done(job);
+}
+
+/* ---- the thread ----------------------------------------------------------------- */
+
+static struct {
+  lode_mutex lock;
+  pthread_cond_t wake;
+  bool started;
+  lode_compile_job *first, **last;
+} queue = {.lock = LODE_MUTEX_INIT, .wake = PTHREAD_COND_INITIALIZER};
+
+static void *serve(void *unused) {
+  (void)unused;
+  for (;;) {
+    lode_mutex_lock(&queue.lock);
+    while (queue.first == NULL) pthread_cond_wait(&queue.wake, &queue.lock);
+    lode_compile_job *job = queue.first;
+    queue.first = job->next;
+    if (queue.first == NULL) queue.last = &queue.first;
+    lode_mutex_unlock(&queue.lock);
+    work(job);
+  }
+  return NULL;
+}
+
+/* With the lock held. The thread takes no signals: they are the host's. */
+static lode_status start(lode_error *error) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  sigset_t all, before;
+  if (queue.started) return LODE_OK;
+  queue.last = &queue.first;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  int failure = pthread_create(&thread, &attributes, serve, NULL);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failure != 0)
+    return lode_fail(error, LODE_SYSTEM, "cannot start the compile thread: %s", strerror(failure));
+  queue.started = true;
+  return LODE_OK;
+}
+
+lode_status lode_compile_enqueue(lode_compile_job *job, lode_error *error) {
+  lode_mutex_lock(&queue.lock);
+  lode_status status = start(error);
+  if (status == LODE_OK) {
+    job->next = NULL;
+    *queue.last = job;
+    queue.last = &job->next;
+    pthread_cond_signal(&queue.wake);
+  }
+  lode_mutex_unlock(&queue.lock);
+  return status;
+}

@@ -1,0 +1,383 @@
+/* See layout.h: choosing a template, classes of accesses, and parameters. This runs for each pass, so
+ * it does no more than it must; what the text alone needs is worked out in source.c. */
+#include "layout.h"
+
+#include <string.h>
+
+#include "../core/reduce.h"
+
+enum {
+  LIVE_BYTES = 1200,     /* of values in a thread's registers at a time */
+  ROW_OPERATIONS = 1024, /* unrolled in one text */
+  MANY_COLUMNS = 1 << 16 /* sequences that keep a device busy with a thread each */
+};
+
+/* Indices below this leave room for rounding them up to tiles. */
+static const int64_t narrow_limit = INT32_MAX - (1 << 16);
+
+/* ---- what accesses are ------------------------------------------------------ */
+
+static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
+
+static int64_t row_width(const lode_program *program, const lode_args *args, const lode_value *value) {
+  return program->gathers ? value->width : args->inner;
+}
+
+static void classify(lode_layout *layout, int a, int64_t width) {
+  const lode_args *args = layout->args;
+  const lode_access *access = lode_layout_access(args, a);
+  lode_access_class *class = &layout->structure.access[a];
+  int dims = a == LODE_OUT ? args->nouter - args->nreduced : args->nouter;
+  int64_t span = 0;
+  for (int d = 0; d < dims; d++) {
+    if (access->stride[d] == 0 || args->outer[d] == 1) continue;
+    class->dims |= (uint16_t)(1u << d);
+    span += magnitude(access->stride[d]) * (args->outer[d] - 1);
+  }
+  if (width > 1 && access->inner != 0) {
+    class->inner = access->inner == 1 ? LODE_STRIDE_ONE : LODE_STRIDE_ANY;
+    span += magnitude(access->inner) * (width - 1);
+  }
+  if (span > narrow_limit) layout->structure.wide = 1;
+}
+
+static void classify_all(lode_layout *layout) {
+  const lode_program *program = layout->program;
+  const lode_args *args = layout->args;
+  for (int v = 0; v < program->nvalues; v++) {
+    const lode_value *value = &program->value[v];
+    if (value->kind == LODE_VALUE_ACCESS || value->kind == LODE_VALUE_IOTA)
+      classify(layout, value->index, row_width(program, args, value));
+  }
+  classify(layout, LODE_OUT, program->form == LODE_REDUCE_INNER ? 1 : args->inner);
+  if (layout->kept * layout->each * args->inner > narrow_limit) layout->structure.wide = 1;
+}
+
+/* Elements that can be moved at a time along rows of `width`, at most `most`. */
+static int vector_of(const lode_layout *layout, int a, lode_dtype dtype, int64_t width, int most) {
+  const lode_access *access = lode_layout_access(layout->args, a);
+  const lode_access_class *class = &layout->structure.access[a];
+  size_t size = lode_dtype_size(dtype);
+  if (class->inner != LODE_STRIDE_ONE) return 1;
+  uintptr_t address = (uintptr_t)access->base + (uintptr_t)(access->offset * (int64_t)size);
+  int64_t bits = width | most | (int64_t)(16 / size) | (int64_t)(address / size);
+  if (address % size != 0) return 1;
+  for (int d = 0; d < layout->args->nouter; d++)
+    if (class->dims & 1u << d) bits |= access->stride[d];
+  return (int)(bits & -bits); /* the largest power of two that divides all */
+}
+
+/* Whether rows are one stride apart over all dims that rows are counted over; which one. */
+static bool row_stride(const lode_layout *layout, int a, int64_t *stride) {
+  const lode_args *args = layout->args;
+  const lode_access *access = lode_layout_access(args, a);
+  int dims = a == LODE_OUT ? args->nouter - args->nreduced : args->nouter;
+  if (dims == 0 || args->outer[dims - 1] == 1) return false;
+  for (int d = dims - 2; d >= 0; d--)
+    if (args->outer[d] > 1 && access->stride[d] != access->stride[d + 1] * args->outer[d + 1]) return false;
+  *stride = access->stride[dims - 1];
+  return true;
+}
+
+/* ---- stores by elements ------------------------------------------------------- */
+
+static void choose_vector(lode_layout *layout) {
+  const lode_program *program = layout->program;
+  const lode_args *args = layout->args;
+  int64_t width = args->nouter == 0 ? 16 : args->inner; /* the end of one long row is done by elements */
+  int vector = vector_of(layout, LODE_OUT, (lode_dtype)program->dtype, width, 16);
+  for (int v = 0; v < program->nvalues && vector > 1; v++) {
+    const lode_value *value = &program->value[v];
+    if (value->kind != LODE_VALUE_ACCESS || layout->structure.access[value->index].inner == LODE_STRIDE_ZERO)
+      continue;
+    vector = vector_of(layout, value->index, (lode_dtype)value->dtype, width, vector);
+  }
+  layout->structure.vector = (uint8_t)vector;
+}
+
+/* ---- rows ------------------------------------------------------------------------ */
+
+static void find_widths(lode_layout *layout) {
+  const lode_program *program = layout->program;
+  for (int v = 0; v < program->nvalues; v++) {
+    const lode_value *value = &program->value[v];
+    int32_t width = 1;
+    if (value->kind == LODE_VALUE_ACCESS || value->kind == LODE_VALUE_IOTA)
+      width = layout->structure.access[value->index].inner == LODE_STRIDE_ZERO
+                  ? 1
+                  : (int32_t)row_width(program, layout->args, value);
+    if (value->kind == LODE_VALUE_GATHER) width = value->width;
+    for (int k = 0; k < lode_layout_arity(value); k++)
+      if (layout->width[value->a[k]] > width) width = layout->width[value->a[k]];
+    layout->width[v] = width;
+  }
+}
+
+/* Up to which value each is needed; what a gather is made from lives as long as the gather. */
+static void find_last_uses(const lode_program *program, int last[LODE_MAX_VALUES]) {
+  for (int v = 0; v < program->nvalues; v++) last[v] = v;
+  for (int v = program->nvalues - 1; v >= 0; v--) {
+    const lode_value *value = &program->value[v];
+    for (int k = 0; k < lode_layout_arity(value); k++)
+      if (last[value->a[k]] < v) last[value->a[k]] = v;
+    if (value->kind != LODE_VALUE_GATHER) continue;
+    for (int g = value->first; g < value->first + value->count; g++) {
+      int source = program->segment[g].source;
+      if (last[source] < last[v]) last[source] = last[v];
+    }
+  }
+}
+
+static bool fits_registers(const lode_layout *layout) {
+  const lode_program *program = layout->program;
+  int last[LODE_MAX_VALUES];
+  int64_t operations = 0, live = 0;
+  find_last_uses(program, last);
+  for (int v = 0; v < program->nvalues; v++) {
+    const lode_value *value = &program->value[v];
+    if (layout->width[v] > LODE_ROW_REGISTERS) return false;
+    operations += value->kind != LODE_VALUE_CONST ? layout->width[v] : 0;
+    if (value->kind == LODE_VALUE_OP || value->kind == LODE_VALUE_CAST || value->kind == LODE_VALUE_ACCESS)
+      live += layout->width[v] * (int64_t)lode_dtype_size((lode_dtype)value->dtype);
+    if (live > LIVE_BYTES) return false;
+    for (int u = 0; u <= v; u++) {
+      const lode_value *ended = &program->value[u];
+      if (last[u] == v &&
+          (ended->kind == LODE_VALUE_OP || ended->kind == LODE_VALUE_CAST || ended->kind == LODE_VALUE_ACCESS))
+        live -= layout->width[u] * (int64_t)lode_dtype_size((lode_dtype)ended->dtype);
+    }
+  }
+  return operations <= ROW_OPERATIONS;
+}
+
+/* Elements between rows in shared memory: an odd number of vectors, so that rows begin in different banks. */
+int lode_layout_pitch(const lode_layout *layout, int a, int width) {
+  int vector = layout->structure.access[a].vector;
+  return (width / vector | 1) * vector;
+}
+
+/* Shared memory for one row of an access that is staged; 0 if it is not worth it, or cannot be. */
+static int stage_bytes(lode_layout *layout, int a, lode_dtype dtype, int width) {
+  lode_access_class *class = &layout->structure.access[a];
+  int64_t stride;
+  if (width < 2 || class->inner != LODE_STRIDE_ONE) return 0;
+  class->vector = (uint8_t)vector_of(layout, a, dtype, width, 16);
+  if (class->vector == width || !row_stride(layout, a, &stride) || stride == 0) return 0;
+  class->staged = stride == width ? LODE_STAGE_BLOCK : LODE_STAGE_STRIDED;
+  return lode_layout_pitch(layout, a, width) * (int)lode_dtype_size(dtype);
+}
+
+/* A result takes the place of an input of the same kind: a thread has read its row when it writes it. */
+static bool find_tile(lode_layout *layout) {
+  lode_access_class *out = &layout->structure.access[LODE_OUT];
+  for (int v = 0; v < layout->program->nvalues; v++) {
+    const lode_value *value = &layout->program->value[v];
+    if (value->kind != LODE_VALUE_ACCESS || value->dtype != layout->program->dtype) continue;
+    const lode_access_class *class = &layout->structure.access[value->index];
+    if (class->staged == LODE_STAGE_NONE || class->vector != out->vector ||
+        layout->width[v] != layout->args->inner)
+      continue;
+    out->tile = (uint8_t)(1 + value->index);
+    return true;
+  }
+  return false;
+}
+
+static void choose_staging(lode_layout *layout) {
+  const lode_program *program = layout->program;
+  enum { LEAST_ROWS = 32, MOST_ROWS = 128 };
+  int total = 0;
+  for (int v = 0; v < program->nvalues; v++) {
+    const lode_value *value = &program->value[v];
+    if (value->kind != LODE_VALUE_ACCESS) continue;
+    int bytes = stage_bytes(layout, value->index, (lode_dtype)value->dtype, layout->width[v]);
+    if ((total + bytes) * LEAST_ROWS > LODE_SHARED_BYTES)
+      layout->structure.access[value->index].staged = LODE_STAGE_NONE;
+    else total += bytes;
+  }
+  if (program->form == LODE_REDUCE_NONE) {
+    int bytes = stage_bytes(layout, LODE_OUT, (lode_dtype)program->dtype, (int)layout->args->inner);
+    if (bytes > 0 && !find_tile(layout)) {
+      if ((total + bytes) * LEAST_ROWS > LODE_SHARED_BYTES)
+        layout->structure.access[LODE_OUT].staged = LODE_STAGE_NONE;
+      else total += bytes;
+    }
+  }
+  int rows = MOST_ROWS;
+  while (rows * total > LODE_SHARED_BYTES) rows /= 2;
+  layout->structure.rows = (uint16_t)rows;
+}
+
+/* False where values are too much for registers. */
+static bool choose_rows(lode_layout *layout) {
+  find_widths(layout);
+  if (!fits_registers(layout)) return false;
+  layout->structure.cut = LODE_TEMPLATE_ROWS;
+  layout->structure.inner = (int32_t)layout->args->inner;
+  choose_staging(layout);
+  return true;
+}
+
+static void choose_wide(lode_layout *layout) {
+  layout->structure.cut = LODE_TEMPLATE_WIDE;
+  layout->structure.inner = (int32_t)layout->args->inner;
+  lode_wide_place(layout);
+}
+
+/* ---- reductions -------------------------------------------------------------------- */
+
+static int power_from(int64_t n, int most) {
+  int power = 1;
+  while (power < n && power < most) power *= 2;
+  return power;
+}
+
+/* Whether sequences lie side by side rather than one behind the other. */
+static bool across(const lode_layout *layout) {
+  for (int v = 0; v < layout->program->nvalues; v++) {
+    const lode_value *value = &layout->program->value[v];
+    if (value->kind == LODE_VALUE_ACCESS && layout->structure.access[value->index].inner == LODE_STRIDE_ANY)
+      return true;
+  }
+  return false;
+}
+
+static void choose_reduction(lode_layout *layout) {
+  const lode_args *args = layout->args;
+  lode_structure *s = &layout->structure;
+  bool inner = layout->program->form == LODE_REDUCE_INNER;
+  int64_t length = inner ? layout->each * args->inner : layout->each, columns = inner ? 1 : args->inner;
+  bool many = layout->kept * columns >= MANY_COLUMNS && length <= LODE_REDUCE_CHUNK;
+  if (inner && args->nreduced > 0 && args->inner <= LODE_SMALL_EXTENT) s->inner = (int32_t)args->inner;
+  s->cut = LODE_TEMPLATE_COLUMNS;
+  if (length <= LODE_ROW_REGISTERS || (many && (!inner || across(layout)))) return;
+  s->cut = LODE_TEMPLATE_LANES;
+  s->columns = (uint8_t)power_from(columns, LODE_REDUCE_LANES);
+  int64_t chunks = (length + LODE_REDUCE_CHUNK - 1) / LODE_REDUCE_CHUNK;
+  s->group = (uint8_t)power_from(chunks, LODE_REDUCE_LANES / s->columns);
+}
+
+static void choose_elements(lode_layout *layout) {
+  layout->structure.cut = LODE_TEMPLATE_ELEMENTS;
+  if (layout->args->nouter > 0 && layout->args->inner <= LODE_SMALL_EXTENT)
+    layout->structure.inner = (int32_t)layout->args->inner;
+  choose_vector(layout);
+}
+
+static void choose_template(lode_layout *layout) {
+  const lode_program *program = layout->program;
+  const lode_args *args = layout->args;
+  bool whole = program->form == LODE_REDUCE_INNER && args->nreduced == 0 && args->inner <= LODE_ROW_REGISTERS;
+  if ((program->gathers || whole) && choose_rows(layout)) return;
+  if (program->gathers) choose_wide(layout);
+  else if (program->form != LODE_REDUCE_NONE) choose_reduction(layout);
+  else choose_elements(layout);
+}
+
+/* ---- parameters ---------------------------------------------------------------------- */
+
+static int16_t add_word(lode_layout *layout, int64_t word) {
+  layout->word[layout->nwords] = word;
+  return (int16_t)layout->nwords++;
+}
+
+static void add_access(lode_layout *layout, int a, lode_dtype dtype) {
+  const lode_access *access = lode_layout_access(layout->args, a);
+  const lode_access_class *class = &layout->structure.access[a];
+  if (access->base != NULL) {
+    layout->at_pointer[a] = (int16_t)layout->npointers;
+    layout->pointer[layout->npointers++] = access->base + access->offset * (int64_t)lode_dtype_size(dtype);
+  } else {
+    layout->at_offset[a] = add_word(layout, access->offset);
+  }
+  for (int d = 0; d < layout->args->nouter; d++)
+    if (class->dims & 1u << d) layout->at_stride[a][d] = add_word(layout, access->stride[d]);
+  if (class->inner == LODE_STRIDE_ANY) layout->at_inner[a] = add_word(layout, access->inner);
+}
+
+static void add_parameters(lode_layout *layout) {
+  const lode_program *program = layout->program;
+  const lode_args *args = layout->args;
+  lode_structure *s = &layout->structure;
+  for (int v = 0; v < program->nvalues; v++) {
+    const lode_value *value = &program->value[v];
+    if (value->kind == LODE_VALUE_ACCESS || value->kind == LODE_VALUE_IOTA)
+      add_access(layout, value->index, (lode_dtype)value->dtype);
+    if (value->kind == LODE_VALUE_CONST) {
+      lode_scalar constant = {.i64 = 0};
+      memcpy(&constant, &args->consts[value->index], lode_dtype_size((lode_dtype)value->dtype));
+      layout->at_const[value->index] = add_word(layout, constant.i64);
+    }
+  }
+  add_access(layout, LODE_OUT, (lode_dtype)program->dtype);
+  for (int d = 0; d < args->nouter; d++) layout->at_extent[d] = add_word(layout, args->outer[d]);
+  if (s->inner == 0) layout->at_space = add_word(layout, args->inner);
+  layout->at_first = add_word(layout, layout->first);
+  layout->at_count = add_word(layout, layout->count);
+  layout->at_kept = add_word(layout, layout->kept);
+  if (s->cut == LODE_TEMPLATE_LANES || s->cut == LODE_TEMPLATE_COLUMNS) {
+    bool inner = program->form == LODE_REDUCE_INNER;
+    int64_t length = inner ? layout->each * args->inner : layout->each;
+    int64_t chunks = (length + LODE_REDUCE_CHUNK - 1) / LODE_REDUCE_CHUNK;
+    layout->at_length = add_word(layout, length);
+    layout->at_groups = add_word(layout, s->group == 0 ? 1 : (chunks + s->group - 1) / s->group);
+  }
+  layout->at_workspace = (int16_t)layout->npointers; /* of LANES and WIDE; its pointer is set for the launch */
+  layout->pointer[layout->npointers++] = NULL;
+}
+
+/* ---- entry -------------------------------------------------------------------------------- */
+
+bool lode_layout_one_pass(const lode_program *program, const lode_args *args) {
+  if (!program->gathers || program->form == LODE_REDUCE_NONE) return true;
+  return program->form == LODE_REDUCE_INNER && args->nreduced == 0;
+}
+
+void lode_layout_make(lode_layout *layout, const lode_program *program, const lode_args *args, int64_t first,
+                      int64_t count) {
+  /* Arrays of words need no clearing; places of parameters are -1. */
+  memset(&layout->structure, 0, sizeof layout->structure);
+  memset(layout->at_pointer, -1, sizeof *layout - offsetof(lode_layout, at_pointer));
+  layout->program = program;
+  layout->args = args;
+  layout->kept = layout->each = 1;
+  layout->first = first;
+  layout->count = count;
+  layout->npointers = layout->nwords = 0;
+  for (int d = 0; d < args->nouter; d++) {
+    if (d < args->nouter - args->nreduced) layout->kept *= args->outer[d];
+    else layout->each *= args->outer[d];
+  }
+  if (count < 0) layout->count = layout->kept;
+  lode_structure *s = &layout->structure;
+  s->form = program->form;
+  s->reduction = program->form == LODE_REDUCE_NONE ? 0 : (uint8_t)program->reduction;
+  s->dtype = program->dtype;
+  s->gathers = program->gathers;
+  s->nouter = (uint8_t)args->nouter;
+  s->nreduced = (uint8_t)args->nreduced;
+  s->nvalues = (uint16_t)program->nvalues;
+  s->naccesses = (uint16_t)program->naccesses;
+  s->nsegments = (uint16_t)program->nsegments;
+  s->vector = 1;
+  for (int a = 0; a < LODE_PLACES; a++) s->access[a].vector = 1;
+  classify_all(layout);
+  choose_template(layout);
+  add_parameters(layout);
+}
+
+/* Segments hold padding, so their members are copied one by one. */
+size_t lode_layout_key(const lode_layout *layout, char key[LODE_KEY_BYTES]) {
+  const lode_program *program = layout->program;
+  char *to = key;
+  memcpy(to, &layout->structure, sizeof layout->structure);
+  to += sizeof layout->structure;
+  memcpy(to, program->value, (size_t)program->nvalues * sizeof program->value[0]);
+  to += (size_t)program->nvalues * sizeof program->value[0];
+  for (int g = 0; g < program->nsegments; g++, to += 5 * sizeof(int16_t)) {
+    const lode_segment *s = &program->segment[g];
+    const int16_t packed[] = {s->source, (int16_t)s->lo, (int16_t)s->hi, (int16_t)s->start, (int16_t)s->step};
+    memcpy(to, packed, sizeof packed);
+  }
+  return (size_t)(to - key);
+}

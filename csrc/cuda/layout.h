@@ -1,0 +1,120 @@
+/* The layout of a program: how its pass is cut among threads, what its text is made
+ * from, and the parameters of a launch.
+ *
+ * The structure (lode_structure, with the program's values and segments) is all that
+ * the text depends on, and is the key that compiled programs are found by. What changes
+ * from run to run - pointers, strides that are used, extents, scalars - are
+ * parameters: pointers first, then 64-bit words. */
+#ifndef LODE_CUDA_LAYOUT_H
+#define LODE_CUDA_LAYOUT_H
+
+#include "../core/program.h"
+
+/* How a pass is cut. */
+typedef enum lode_template {
+  LODE_TEMPLATE_ELEMENTS, /* stores; a thread for each vector of elements */
+  LODE_TEMPLATE_ROWS,     /* rows of few elements, stored or reduced: a thread for each, values in registers */
+  LODE_TEMPLATE_WIDE,     /* rows with gathers that are too much for registers: values in shared memory */
+  LODE_TEMPLATE_COLUMNS,  /* reductions of one chunk: a thread for each sequence */
+  LODE_TEMPLATE_LANES     /* reductions: a thread for each lane of a chunk */
+} lode_template;
+
+typedef enum lode_stride_class { LODE_STRIDE_ZERO, LODE_STRIDE_ONE, LODE_STRIDE_ANY } lode_stride_class;
+
+/* ROWS: how rows come from memory, or go there. */
+typedef enum lode_stage {
+  LODE_STAGE_NONE,    /* by their own thread */
+  LODE_STAGE_STRIDED, /* through shared memory, a row at a time */
+  LODE_STAGE_BLOCK    /* through shared memory; rows lie one behind the other */
+} lode_stage;
+
+enum {
+  LODE_OUT = LODE_MAX_ACCESSES, /* the result, among accesses */
+  LODE_PLACES,
+  LODE_ROW_REGISTERS = 32, /* elements of a row in registers, at most */
+  LODE_SHARED_BYTES = 48 << 10,
+  LODE_SMALL_EXTENT = 64, /* inner extents up to this are part of the structure where they are divided by */
+  LODE_MAX_POINTERS = LODE_PLACES + 1,
+  LODE_MAX_WORDS = LODE_PLACES * (LODE_MAX_DIMS + 2) + LODE_MAX_CONSTS + LODE_MAX_DIMS + 16,
+  LODE_KEY_BYTES = 2800
+};
+
+typedef struct lode_access_class {
+  uint16_t dims;  /* outer dims along which it moves: a bit each */
+  uint8_t inner;  /* a lode_stride_class */
+  uint8_t vector; /* elements that can be moved at a time along a row */
+  uint8_t staged; /* a lode_stage */
+  uint8_t tile;   /* LODE_OUT, staged: 1 + the access whose place in shared memory it takes; 0: its own */
+} lode_access_class;
+
+typedef struct lode_structure {
+  uint8_t cut; /* a lode_template */
+  uint8_t form, reduction, dtype;
+  uint8_t wide;             /* offsets are 64-bit */
+  uint8_t vector;           /* ELEMENTS: elements of a thread */
+  uint8_t nouter, nreduced; /* dims that rows are counted over */
+  uint8_t columns, group;   /* LANES: templates.h's C and G */
+  uint8_t global;           /* WIDE: values lie in a workspace, because shared memory is too small */
+  uint8_t gathers;
+  uint16_t rows; /* ROWS, WIDE: of a block */
+  uint16_t nvalues, naccesses, nsegments;
+  int32_t inner; /* the inner extent; 0: a parameter */
+  lode_access_class access[LODE_PLACES];
+} lode_structure;
+
+/* Places of parameters are indices into pointer[] or word[]; -1: there is none. */
+typedef struct lode_layout {
+  const lode_program *program;
+  const lode_args *args;
+  lode_structure structure;
+  int64_t kept, each;   /* products of the kept and of the reduced outer extents */
+  int64_t first, count; /* ROWS, WIDE: the rows to do */
+
+  /* ROWS, WIDE: elements in a row of each value: 1 also where a row is one element repeated. */
+  int32_t width[LODE_MAX_VALUES];
+  /* WIDE: where a value that gathers read lies, in bytes for each row of the block; -1: it is made where it is
+   * used. `result` is the row that is to be reduced. */
+  int32_t slot[LODE_MAX_VALUES], result, row_bytes;
+
+  int npointers, nwords;
+  char *pointer[LODE_MAX_POINTERS];
+  int64_t word[LODE_MAX_WORDS];
+  int16_t at_pointer[LODE_PLACES], at_offset[LODE_PLACES], at_inner[LODE_PLACES];
+  int16_t at_stride[LODE_PLACES][LODE_MAX_DIMS];
+  int16_t at_const[LODE_MAX_CONSTS], at_extent[LODE_MAX_DIMS];
+  int16_t at_space; /* the inner extent, where structure.inner is 0 */
+  int16_t at_kept, at_length, at_groups, at_all, at_workspace; /* reductions: see source.c */
+  int16_t at_first, at_count;
+} lode_layout;
+
+/* Whether a program's rows can be done one by one: others with gathers are stored first, and reduced then. */
+bool lode_layout_one_pass(const lode_program *program, const lode_args *args);
+
+/* Makes the layout of rows [first, first + count); count < 0: of all. */
+void lode_layout_make(lode_layout *layout, const lode_program *program, const lode_args *args, int64_t first,
+                      int64_t count);
+
+/* The key: bytes written to `key`. */
+size_t lode_layout_key(const lode_layout *layout, char key[LODE_KEY_BYTES]);
+
+/* ROWS: elements between rows of an access in shared memory. */
+int lode_layout_pitch(const lode_layout *layout, int a, int width);
+
+/* Where a value's access, or LODE_OUT's, is described. */
+static inline const lode_access *lode_layout_access(const lode_args *args, int a) {
+  return a == LODE_OUT ? &args->out : &args->access[a];
+}
+
+/* source_wide.c: gives values a place in shared memory. */
+void lode_wide_place(lode_layout *layout);
+
+/* source_wide.c: what a site, the evaluation of one value that is kept, needs of the values before. */
+typedef enum lode_need { LODE_NEED_NOT, LODE_NEED_VALUE = 1, LODE_NEED_SOURCE = 2 } lode_need;
+void lode_wide_needs(const lode_layout *layout, int site, uint8_t need[LODE_MAX_VALUES]);
+
+/* Operands of a value: of OP and CAST. */
+static inline int lode_layout_arity(const lode_value *value) {
+  return value->kind == LODE_VALUE_CAST ? 1 : value->kind == LODE_VALUE_OP ? lode_ops[value->op].arity : 0;
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* Running a program: its layout, the kernel that was compiled for it, its
+ * launch. What is not compiled, yet or at all, is interpreted. */
+#include <string.h>
+
+#include "interpret.h"
+#include "jit.h"
+#include "kernels.h"
+#include "layout.h"
+#include "source.h"
+
+enum {
+  MOST_BLOCKS = 1 << 20,         /* kernels walk on with the stride of their grid */
+  BLOCKS_PER_MULTIPROCESSOR = 8, /* of ELEMENTS: what fills the device and reads far enough ahead */
+  GLOBAL_BYTES = 64 << 20        /* WIDE: of all blocks' workspaces, at most */
+};
+
+static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static lode_status find(lode_stream *stream, const lode_layout *layout, CUkernel *kernel, lode_error *error) {
+  char key[LODE_KEY_BYTES];
+  lode_jit_request request = {.key = key, .source = lode_source, .context = layout};
+  request.key_bytes = lode_layout_key(layout, key);
+  return lode_jit_find(lode_cuda_home(stream), &request, kernel, error);
+}
+
+/* ---- launching ------------------------------------------------------------------ */
+
+static lode_status launch(lode_stream *stream, CUkernel kernel, const lode_layout *layout, int64_t blocks,
+                          int threads, lode_error *error) {
+  int64_t parameters[LODE_MAX_POINTERS + LODE_MAX_WORDS];
+  size_t pointers = (size_t)layout->npointers * sizeof layout->pointer[0];
+  memcpy(parameters, layout->pointer, pointers);
+  memcpy((char *)parameters + pointers, layout->word, (size_t)layout->nwords * sizeof layout->word[0]);
+  if (blocks > MOST_BLOCKS) blocks = MOST_BLOCKS;
+  return lode_cuda_launch(stream, kernel, blocks, threads, parameters, error);
+}
+
+static lode_status launch_elements(lode_stream *stream, CUkernel kernel, lode_layout *layout,
+                                   lode_error *error) {
+  int64_t vectors = ceiling(layout->kept * layout->args->inner, layout->structure.vector);
+  int64_t blocks = ceiling(vectors, LODE_BLOCK), most = lode_cuda_home(stream)->multiprocessors * 64;
+  return launch(stream, kernel, layout, blocks < most ? blocks : most, LODE_BLOCK, error);
+}
+
+static lode_status launch_rows(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
+  int rows = layout->structure.rows;
+  return launch(stream, kernel, layout, ceiling(layout->count, rows), rows, error);
+}
+
+static lode_status launch_wide(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
+  int64_t blocks = ceiling(layout->count, layout->structure.rows);
+  if (!layout->structure.global) return launch(stream, kernel, layout, blocks, LODE_BLOCK, error);
+  int64_t each = layout->row_bytes * (int64_t)layout->structure.rows, most = GLOBAL_BYTES / each;
+  int64_t fill = lode_cuda_home(stream)->multiprocessors * (int64_t)BLOCKS_PER_MULTIPROCESSOR;
+  if (most > fill) most = fill;
+  if (blocks > most) blocks = most;
+  void *workspace;
+  LODE_TRY(lode_cuda_take(stream, (size_t)(blocks * each), &workspace, error));
+  layout->pointer[layout->at_workspace] = workspace;
+  lode_status status = launch(stream, kernel, layout, blocks, LODE_BLOCK, error);
+  lode_cuda_give(stream, workspace, (size_t)(blocks * each));
+  return status;
+}
+
+static int64_t columns_of(const lode_layout *layout) {
+  return layout->structure.form == LODE_REDUCE_INNER ? 1 : layout->args->inner;
+}
+
+static lode_status launch_columns(lode_stream *stream, CUkernel kernel, lode_layout *layout,
+                                  lode_error *error) {
+  return launch(stream, kernel, layout, ceiling(layout->kept * columns_of(layout), LODE_BLOCK), LODE_BLOCK,
+                error);
+}
+
+/* Several groups of a sequence leave partial results, which are combined. */
+static lode_status launch_lanes(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
+  const lode_structure *s = &layout->structure;
+  int64_t columns = columns_of(layout), groups = layout->word[layout->at_groups];
+  int64_t units = layout->kept * ceiling(columns, s->columns) * groups * s->group;
+  size_t bytes =
+      groups > 1 ? (size_t)(layout->kept * groups * columns) * lode_dtype_size((lode_dtype)s->dtype) : 0;
+  void *partial = NULL;
+  LODE_TRY(lode_cuda_take(stream, bytes, &partial, error));
+  layout->pointer[layout->at_workspace] = partial;
+  lode_status status = launch(stream, kernel, layout, ceiling(units * s->columns, 16), LODE_BLOCK, error);
+  if (status == LODE_OK && groups > 1)
+    status = lode_cuda_combine(stream, layout->program, layout->args, partial, groups, error);
+  lode_cuda_give(stream, partial, bytes);
+  return status;
+}
+
+static lode_status launch_layout(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
+  static lode_status (*const by_template[])(lode_stream *, CUkernel, lode_layout *, lode_error *) = {
+      [LODE_TEMPLATE_ELEMENTS] = launch_elements, [LODE_TEMPLATE_ROWS] = launch_rows,
+      [LODE_TEMPLATE_WIDE] = launch_wide,         [LODE_TEMPLATE_COLUMNS] = launch_columns,
+      [LODE_TEMPLATE_LANES] = launch_lanes,
+  };
+  return by_template[layout->structure.cut](stream, kernel, layout, error);
+}
+
+/* ---- entry ----------------------------------------------------------------------- */
+
+/* Rows [first, first + count) of a program that gathers and is reduced afterwards. */
+static lode_status store_rows(lode_stream *stream, const lode_program *program, const lode_args *args,
+                              int64_t first, int64_t count, lode_error *error) {
+  lode_layout layout;
+  CUkernel kernel;
+  lode_layout_make(&layout, program, args, first, count);
+  LODE_TRY(find(stream, &layout, &kernel, error));
+  if (kernel != NULL) return launch_layout(stream, kernel, &layout, error);
+  return lode_cuda_interpret_store(stream, program, args, first, count, error);
+}
+
+lode_status lode_cuda_run(lode_stream *stream, const lode_program *program, const lode_args *args,
+                          lode_error *error) {
+  if (!lode_layout_one_pass(program, args))
+    return lode_cuda_reduce_pieces(stream, program, args, store_rows, error);
+  lode_layout layout;
+  CUkernel kernel;
+  lode_layout_make(&layout, program, args, 0, -1);
+  LODE_TRY(find(stream, &layout, &kernel, error));
+  if (kernel == NULL) return lode_cuda_interpret(stream, program, args, error);
+  return launch_layout(stream, kernel, &layout, error);
+}

@@ -1,0 +1,31 @@
+/* LODE_TRACE: see cuda.h. A line is one write, so that threads do not mix theirs. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "../core/system.h"
+#include "cuda.h"
+
+bool lode_cuda_tracing(void) {
+  static atomic_int tracing = -1; /* -1: not looked at yet */
+  int known = atomic_load_explicit(&tracing, memory_order_relaxed);
+  if (known < 0) {
+    known = lode_environment("LODE_TRACE") != NULL;
+    atomic_store_explicit(&tracing, known, memory_order_relaxed);
+  }
+  return known != 0;
+}
+
+void lode_cuda_trace(const char *format, ...) {
+  if (!lode_cuda_tracing()) return;
+  char line[4096];
+  int used = snprintf(line, sizeof line, "lode: ");
+  va_list arguments;
+  va_start(arguments, format);
+  int more = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, arguments);
+  va_end(arguments);
+  if (more < 0) return;
+  used += more < (int)sizeof line - used - 1 ? more : (int)sizeof line - used - 2;
+  line[used++] = '\n';
+  if (write(STDERR_FILENO, line, (size_t)used) < 0) return; /* nobody is there to be told */
+}

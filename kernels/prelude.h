@@ -1,0 +1,176 @@
+/* What programs are made of on the device: the words of core/ops.def's expressions
+ * as overloads, and loads of elements and vectors.
+ *
+ * The words mean exactly what core/expr.h says, with the same bits; exp to pow are
+ * CUDA's own. Included after device.h. */
+#ifndef LODE_KERNELS_PRELUDE_H
+#define LODE_KERNELS_PRELUDE_H
+
+#ifdef LODE_SHIM
+#define LODE_UNROLL
+#else
+#define LODE_UNROLL _Pragma("unroll")
+#pragma nv_diag_suppress 177 /* a program uses few of the functions below */
+#endif
+
+/* ---- the words of ops.def --------------------------------------------------- */
+
+LODE_DEVICE int32_t LODE_ABS(int32_t a) { return a < 0 ? (int32_t)(0u - (uint32_t)a) : a; }
+LODE_DEVICE int64_t LODE_ABS(int64_t a) { return a < 0 ? (int64_t)(UINT64_C(0) - (uint64_t)a) : a; }
+LODE_DEVICE float LODE_ABS(float a) { return fabsf(a); }
+LODE_DEVICE double LODE_ABS(double a) { return fabs(a); }
+
+#define LODE_FLOATING_WORD(word, single, twice)                                                                \
+  LODE_DEVICE float word(float a) { return single(a); }                                                        \
+  LODE_DEVICE double word(double a) { return twice(a); }
+LODE_FLOATING_WORD(LODE_SQRT, sqrtf, sqrt)
+LODE_FLOATING_WORD(LODE_EXP, expf, exp)
+LODE_FLOATING_WORD(LODE_LOG, logf, log)
+LODE_FLOATING_WORD(LODE_SIN, sinf, sin)
+LODE_FLOATING_WORD(LODE_COS, cosf, cos)
+LODE_FLOATING_WORD(LODE_TANH, tanhf, tanh)
+#undef LODE_FLOATING_WORD
+
+#define LODE_INTEGER_DIVISION(T, U)                                                                            \
+  LODE_DEVICE T LODE_FLOOR_DIVIDE(T a, T b) {                                                                  \
+    if (b == 0) return 0;                                                                                      \
+    if (b == -1) return (T)((U)0 - (U)a);                                                                      \
+    T q = a / b;                                                                                               \
+    return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;                                                       \
+  }                                                                                                            \
+  LODE_DEVICE T LODE_REMAINDER(T a, T b) {                                                                     \
+    if (b == 0 || b == -1) return 0;                                                                           \
+    T r = a % b;                                                                                               \
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;                                                           \
+  }                                                                                                            \
+  LODE_DEVICE T LODE_POW(T a, T b) {                                                                           \
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;                                             \
+    U result = 1, base = (U)a;                                                                                 \
+    for (U e = (U)b; e != 0; e >>= 1, base *= base)                                                            \
+      if (e & 1) result *= base;                                                                               \
+    return (T)result;                                                                                          \
+  }
+LODE_INTEGER_DIVISION(int32_t, uint32_t)
+LODE_INTEGER_DIVISION(int64_t, uint64_t)
+#undef LODE_INTEGER_DIVISION
+
+LODE_DEVICE float LODE_FLOOR_DIVIDE(float a, float b) { return floorf(a / b); }
+LODE_DEVICE double LODE_FLOOR_DIVIDE(double a, double b) { return floor(a / b); }
+LODE_DEVICE float LODE_REMAINDER(float a, float b) {
+  float r = fmodf(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+LODE_DEVICE double LODE_REMAINDER(double a, double b) {
+  double r = fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+LODE_DEVICE float LODE_POW(float a, float b) { return powf(a, b); }
+LODE_DEVICE double LODE_POW(double a, double b) { return pow(a, b); }
+
+/* Identities of reductions, by element type. */
+template <class T> struct lode_limits;
+#define LODE_INTEGER_LIMITS(T, low, high)                                                                      \
+  template <> struct lode_limits<T> {                                                                          \
+    LODE_DEVICE T sum() { return 0; }                                                                          \
+    LODE_DEVICE T greatest() { return high; }                                                                  \
+    LODE_DEVICE T least() { return low; }                                                                      \
+  };
+LODE_INTEGER_LIMITS(uint8_t, 0, 1)
+LODE_INTEGER_LIMITS(int32_t, INT32_MIN, INT32_MAX)
+LODE_INTEGER_LIMITS(int64_t, INT64_MIN, INT64_MAX)
+#undef LODE_INTEGER_LIMITS
+
+LODE_DEVICE float lode_infinity() {
+  union {
+    uint32_t u;
+    float f;
+  } bits;
+  bits.u = 0x7F800000u;
+  return bits.f;
+}
+
+#define LODE_FLOATING_LIMITS(T)                                                                                \
+  template <> struct lode_limits<T> {                                                                          \
+    LODE_DEVICE T sum() { return (T)-0.0; }                                                                    \
+    LODE_DEVICE T greatest() { return (T)lode_infinity(); }                                                    \
+    LODE_DEVICE T least() { return (T)-lode_infinity(); }                                                      \
+  };
+LODE_FLOATING_LIMITS(float)
+LODE_FLOATING_LIMITS(double)
+#undef LODE_FLOATING_LIMITS
+
+#define LODE_SUM_IDENTITY lode_limits<T>::sum()
+#define LODE_GREATEST     lode_limits<T>::greatest()
+#define LODE_LEAST        lode_limits<T>::least()
+
+/* Casts that are not C's. limit: high + 1, exact as a float. */
+#define LODE_CAST_FLOAT_TO_INT(T, a, low, high, limit)                                                         \
+  ((a) != (a) ? (T)0 : (a) < (low) ? (T)(low) : (a) >= (limit) ? (T)(high) : (T)(a))
+LODE_DEVICE int32_t LODE_CAST_I32(float a) {
+  return LODE_CAST_FLOAT_TO_INT(int32_t, a, -2147483648.0f, INT32_MAX, 2147483648.0f);
+}
+LODE_DEVICE int32_t LODE_CAST_I32(double a) {
+  return LODE_CAST_FLOAT_TO_INT(int32_t, a, -2147483648.0, INT32_MAX, 2147483648.0);
+}
+LODE_DEVICE int32_t LODE_CAST_I32(int64_t a) { return (int32_t)(uint32_t)(uint64_t)a; }
+LODE_DEVICE int32_t LODE_CAST_I32(int32_t a) { return a; }
+LODE_DEVICE int32_t LODE_CAST_I32(uint8_t a) { return a; }
+LODE_DEVICE int64_t LODE_CAST_I64(float a) {
+  return LODE_CAST_FLOAT_TO_INT(int64_t, a, -9223372036854775808.0f, INT64_MAX, 9223372036854775808.0f);
+}
+LODE_DEVICE int64_t LODE_CAST_I64(double a) {
+  return LODE_CAST_FLOAT_TO_INT(int64_t, a, -9223372036854775808.0, INT64_MAX, 9223372036854775808.0);
+}
+LODE_DEVICE int64_t LODE_CAST_I64(int64_t a) { return a; }
+LODE_DEVICE int64_t LODE_CAST_I64(int32_t a) { return a; }
+LODE_DEVICE int64_t LODE_CAST_I64(uint8_t a) { return a; }
+#undef LODE_CAST_FLOAT_TO_INT
+#define LODE_CAST_BOOL(a) ((uint8_t)((a) != 0))
+#define LODE_CAST_F32(a)  ((float)(a))
+#define LODE_CAST_F64(a)  ((double)(a))
+
+/* ---- constants: bit patterns in words ---------------------------------------- */
+
+template <class T> LODE_DEVICE T lode_constant(int64_t word) {
+  union {
+    int64_t word;
+    T value;
+  } bits;
+  bits.word = word;
+  return bits.value;
+}
+
+/* ---- memory ------------------------------------------------------------------- */
+
+/* V elements, moved in one instruction: an address must be a multiple of their size. */
+template <class T, int V> struct alignas(sizeof(T) * V) lode_vector { T v[V]; };
+
+/* Reads what no thread writes while the kernel runs. */
+#ifdef LODE_SHIM
+template <class T> LODE_DEVICE T lode_load(const T *x) { return *x; }
+template <int V, class T> LODE_DEVICE lode_vector<T, V> lode_load_vector(const T *x) {
+  return *(const lode_vector<T, V> *)x;
+}
+#else
+template <class T> LODE_DEVICE T lode_load(const T *x) { return __ldg(x); }
+template <int BYTES> struct lode_word;
+template <> struct lode_word<1> { typedef signed char type; };
+template <> struct lode_word<2> { typedef short type; };
+template <> struct lode_word<4> { typedef int type; };
+template <> struct lode_word<8> { typedef int2 type; };
+template <> struct lode_word<16> { typedef int4 type; };
+template <int V, class T> LODE_DEVICE lode_vector<T, V> lode_load_vector(const T *x) {
+  typedef typename lode_word<sizeof(T) * V>::type word;
+  union {
+    word w;
+    lode_vector<T, V> v;
+  } bits;
+  bits.w = __ldg((const word *)x);
+  return bits.v;
+}
+#endif
+template <int V, class T> LODE_DEVICE void lode_store_vector(T *x, const lode_vector<T, V> &v) {
+  *(lode_vector<T, V> *)x = v;
+}
+
+#endif

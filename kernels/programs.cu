@@ -1,0 +1,349 @@
+/* Programs without a compiler: an interpreter, and the reductions that it and others
+ * end with. The operations come from core/ops.def, as they do in a program's text. */
+#include "device.h"
+
+#include "prelude.h"
+
+#include "templates.h"
+
+#include "programs.h"
+
+#define LODE_RANDOM_FUNCTION LODE_DEVICE
+#define LODE_RANDOM_SQRTF    sqrtf
+#define LODE_RANDOM_SQRT     sqrt
+#include "core/random.h"
+
+/* The element types that a rule admits: M(dtype, T, U, ...) for each. */
+#define I32(M, ...)      M(I32, int32_t, uint32_t, __VA_ARGS__)
+#define I64(M, ...)      M(I64, int64_t, uint64_t, __VA_ARGS__)
+#define F32(M, ...)      M(F32, float, float, __VA_ARGS__)
+#define F64(M, ...)      M(F64, double, double, __VA_ARGS__)
+#define BOOL(M, ...)     M(BOOL, uint8_t, uint8_t, __VA_ARGS__)
+#define NUMERIC(M, ...)  I32(M, __VA_ARGS__) I64(M, __VA_ARGS__) F32(M, __VA_ARGS__) F64(M, __VA_ARGS__)
+#define FLOATING(M, ...) F32(M, __VA_ARGS__) F64(M, __VA_ARGS__)
+#define LOGICAL(M, ...)  BOOL(M, __VA_ARGS__)
+#define COMPARE(M, ...)  BOOL(M, __VA_ARGS__) NUMERIC(M, __VA_ARGS__)
+#define SELECT(M, ...)   BOOL(M, __VA_ARGS__) NUMERIC(M, __VA_ARGS__)
+
+/* The type of a result whose operands are T. */
+#define RESULT_NUMERIC(T)  T
+#define RESULT_FLOATING(T) T
+#define RESULT_LOGICAL(T)  T
+#define RESULT_COMPARE(T)  uint8_t
+
+/* ---- the interpreter ------------------------------------------------------------------ */
+
+/* A tile: some elements, or some rows where the program gathers. */
+typedef struct tile {
+  char *slots; /* this block's */
+  int64_t first;
+  uint32_t count;
+} tile;
+
+LODE_DEVICE char *slot_of(const tile &at, int v) { return at.slots + (int64_t)v * LODE_TILE_BYTES; }
+
+/* Elements that value v has in the tile. */
+LODE_DEVICE uint32_t elements_of(const lode_interpret_parameters &p, const tile &at, int v) {
+  return p.rows > 0 ? at.count * p.value[v].width : at.count;
+}
+
+/* Where element i of a value of this width lies, in elements from its access's base. */
+LODE_DEVICE int64_t offset_of(const lode_interpret_parameters &p, const tile &at,
+                              const lode_compact_access &access, uint32_t width, uint32_t i) {
+  int64_t row = at.first + (p.rows > 0 ? i / width : i), column = p.rows > 0 ? i % width : 0;
+  if (p.rows == 0) {
+    column = row % p.inner;
+    row /= p.inner;
+  }
+  int64_t offset = access.inner * column;
+  for (int d = p.nouter - 1; d > 0; d--) {
+    int64_t next = row / p.outer[d];
+    offset += access.stride[d] * (row - next * p.outer[d]);
+    row = next;
+  }
+  return p.nouter > 0 ? offset + access.stride[0] * row : offset;
+}
+
+#define EACH(n) for (uint32_t i = LODE_THREAD; i < (n); i += LODE_THREADS)
+
+LODE_DEVICE int size_of(int dtype) {
+  return dtype == LODE_BOOL ? 1 : dtype == LODE_I32 || dtype == LODE_F32 ? 4 : 8;
+}
+
+/* Copies an element of `size` bytes. */
+LODE_DEVICE void copy(char *to, int64_t i, const char *from, int64_t j, int size) {
+  if (size == 1) ((uint8_t *)to)[i] = ((const uint8_t *)from)[j];
+  else if (size == 4) ((uint32_t *)to)[i] = ((const uint32_t *)from)[j];
+  else ((uint64_t *)to)[i] = ((const uint64_t *)from)[j];
+}
+
+LODE_DEVICE void read_access(const lode_interpret_parameters &p, const tile &at, int v) {
+  const lode_compact_value &value = p.value[v];
+  const lode_compact_access &access = p.access[value.index];
+  int size = size_of(value.dtype);
+  EACH(elements_of(p, at, v))
+  copy(slot_of(at, v), i, (const char *)access.base, offset_of(p, at, access, value.width, i), size);
+}
+
+LODE_DEVICE void number(const lode_interpret_parameters &p, const tile &at, int v) {
+  const lode_compact_access &access = p.access[p.value[v].index];
+  EACH(elements_of(p, at, v))
+  ((int64_t *)slot_of(at, v))[i] = access.base + offset_of(p, at, access, p.value[v].width, i);
+}
+
+LODE_DEVICE void fill(const lode_interpret_parameters &p, const tile &at, int v) {
+  int size = size_of(p.value[v].dtype);
+  EACH(elements_of(p, at, v))
+  copy(slot_of(at, v), i, (const char *)&p.constant[p.value[v].index], 0, size);
+}
+
+LODE_DEVICE void gather(const lode_interpret_parameters &p, const tile &at, int v) {
+  const lode_compact_value &value = p.value[v];
+  int size = size_of(value.dtype);
+  EACH(elements_of(p, at, v)) {
+    int32_t row = (int32_t)(i / value.width), column = (int32_t)(i % value.width);
+    int g = value.first;
+    while (column >= p.segment[g].hi) g++;
+    const lode_compact_segment &s = p.segment[g];
+    int32_t width = p.value[s.source].width, from = width == 1 ? 0 : s.start + s.step * (column - s.lo);
+    copy(slot_of(at, v), i, slot_of(at, s.source), row * width + from, size);
+  }
+}
+
+/* The element of operand k for element i of a value: an operand with one element a row stands for all of it. */
+LODE_DEVICE uint32_t operand_at(const lode_interpret_parameters &p, const lode_compact_value &value, int k,
+                                uint32_t i) {
+  bool spread = p.rows > 0 && value.width > 1 && p.value[value.a[k]].width == 1;
+  return spread ? i / value.width : i;
+}
+
+#define OPERAND(k, T) ((const T *)slot_of(at, value.a[k]))[operand_at(p, value, k, i)]
+
+#define CAST_CASE(dtype, From, U, to)                                                                          \
+  case LODE_##dtype: {                                                                                         \
+    EACH(n) result[i] = LODE_CAST_##to(OPERAND(0, From));                                                      \
+  } break;
+
+#define CAST_INTO(to, To)                                                                                      \
+  LODE_DEVICE void cast_##to(const lode_interpret_parameters &p, const tile &at, int v) {                      \
+    const lode_compact_value &value = p.value[v];                                                              \
+    To *result = (To *)slot_of(at, v);                                                                         \
+    uint32_t n = elements_of(p, at, v);                                                                        \
+    switch (value.from) { COMPARE(CAST_CASE, to) }                                                             \
+  }
+CAST_INTO(BOOL, uint8_t)
+CAST_INTO(I32, int32_t)
+CAST_INTO(I64, int64_t)
+CAST_INTO(F32, float)
+CAST_INTO(F64, double)
+
+LODE_DEVICE void cast(const lode_interpret_parameters &p, const tile &at, int v) {
+  switch (p.value[v].dtype) {
+#define X(to, text, T, U, kind)                                                                                \
+  case LODE_##to:                                                                                              \
+    cast_##to(p, at, v);                                                                                       \
+    break;
+    LODE_DTYPE_MAP(X)
+#undef X
+  }
+}
+
+#define KEY(op, dtype) ((op)*LODE_NDTYPES + (dtype))
+
+#define UNARY_CASE(dtype, T_, U_, name, R, expr)                                                               \
+  case KEY(LODE_OP_##name, LODE_##dtype): {                                                                    \
+    typedef T_ T;                                                                                              \
+    typedef U_ U;                                                                                              \
+    EACH(n) {                                                                                                  \
+      T a = OPERAND(0, T);                                                                                     \
+      ((R(T) *)slot_of(at, v))[i] = (R(T))(expr);                                                              \
+    }                                                                                                          \
+  } break;
+
+#define BINARY_CASE(dtype, T_, U_, name, R, expr)                                                              \
+  case KEY(LODE_OP_##name, LODE_##dtype): {                                                                    \
+    typedef T_ T;                                                                                              \
+    typedef U_ U;                                                                                              \
+    EACH(n) {                                                                                                  \
+      T a = OPERAND(0, T), b = OPERAND(1, T);                                                                  \
+      ((R(T) *)slot_of(at, v))[i] = (R(T))(expr);                                                              \
+    }                                                                                                          \
+  } break;
+
+#define TERNARY_CASE(dtype, T_, U_, name, expr)                                                                \
+  case KEY(LODE_OP_##name, LODE_##dtype): {                                                                    \
+    typedef T_ T;                                                                                              \
+    EACH(n) {                                                                                                  \
+      uint8_t a = OPERAND(0, uint8_t);                                                                         \
+      T b = OPERAND(1, T), c = OPERAND(2, T);                                                                  \
+      ((T *)slot_of(at, v))[i] = (expr);                                                                       \
+    }                                                                                                          \
+  } break;
+
+#define COUNTER_CASE(dtype, T_, U_, name, expr)                                                                \
+  case KEY(LODE_OP_##name, LODE_##dtype): {                                                                    \
+    EACH(n) {                                                                                                  \
+      int64_t a = OPERAND(0, int64_t), b = OPERAND(1, int64_t);                                                \
+      ((T_ *)slot_of(at, v))[i] = (expr);                                                                      \
+    }                                                                                                          \
+  } break;
+
+#define LODE_UNARY(name, rule, expr)   rule(UNARY_CASE, name, RESULT_##rule, expr)
+#define LODE_BINARY(name, rule, expr)  rule(BINARY_CASE, name, RESULT_##rule, expr)
+#define LODE_TERNARY(name, rule, expr) rule(TERNARY_CASE, name, expr)
+#define LODE_COUNTER(name, f32, f64)   F32(COUNTER_CASE, name, f32) F64(COUNTER_CASE, name, f64)
+
+/* By operation and element type: of what is compared, or of the result. The same in all threads. */
+LODE_DEVICE void operate(const lode_interpret_parameters &p, const tile &at, int v) {
+  const lode_compact_value &value = p.value[v];
+  uint32_t n = elements_of(p, at, v);
+  bool compares = value.dtype == LODE_BOOL && value.op != LODE_OP_where;
+  switch (KEY(value.op, compares ? value.from : value.dtype)) {
+#include "core/ops.def"
+  }
+}
+
+LODE_DEVICE void evaluate(const lode_interpret_parameters &p, const tile &at, int v) {
+  switch (p.value[v].kind) {
+  case LODE_VALUE_ACCESS:
+    read_access(p, at, v);
+    break;
+  case LODE_VALUE_IOTA:
+    number(p, at, v);
+    break;
+  case LODE_VALUE_CONST:
+    fill(p, at, v);
+    break;
+  case LODE_VALUE_OP:
+    operate(p, at, v);
+    break;
+  case LODE_VALUE_CAST:
+    cast(p, at, v);
+    break;
+  case LODE_VALUE_GATHER:
+    gather(p, at, v);
+    break;
+  }
+}
+
+/* Without gathers a thread meets its own elements only; rows are read across. */
+LODE_KERNEL(interpret, lode_interpret_parameters) {
+  const uint32_t most = p.rows > 0 ? (uint32_t)p.rows : LODE_TILE;
+  tile at;
+  at.slots = p.slots + (int64_t)LODE_BLOCK * p.nvalues * LODE_TILE_BYTES;
+  for (int64_t done = (int64_t)LODE_BLOCK * most; done < p.count; done += (int64_t)LODE_BLOCKS * most) {
+    at.first = p.first + done;
+    at.count = p.count - done < most ? (uint32_t)(p.count - done) : most;
+    for (int v = 0; v < p.nvalues; v++) {
+      evaluate(p, at, v);
+      if (p.rows > 0) LODE_SYNC();
+    }
+    const lode_compact_value &result = p.value[p.nvalues - 1];
+    int size = size_of(result.dtype);
+    EACH(elements_of(p, at, p.nvalues - 1))
+    copy((char *)p.out.base, offset_of(p, at, p.out, result.width, i), slot_of(at, p.nvalues - 1), i, size);
+    if (p.rows > 0) LODE_SYNC();
+  }
+}
+
+/* ---- reductions ---------------------------------------------------------------------------- */
+
+template <class T> LODE_DEVICE void put_result(const lode_result &out, int64_t k, int64_t j, T x) {
+  int64_t offset = out.inner * j;
+  for (int d = out.ndims - 1; d > 0; d--) {
+    int64_t next = k / out.extent[d];
+    offset += out.stride[d] * (k - next * out.extent[d]);
+    k = next;
+  }
+  if (out.ndims > 0) offset += out.stride[0] * k;
+  ((T *)out.base)[offset] = x;
+}
+
+/* A job of templates.h over dense memory. */
+#define DENSE_JOB(dtype, T_, U_, name, start, expr)                                                            \
+  struct name##_##dtype {                                                                                      \
+    typedef T_ T;                                                                                              \
+    typedef U_ U;                                                                                              \
+    typedef int64_t I;                                                                                         \
+    typedef int64_t place;                                                                                     \
+    LODE_DEVICE T identity() { return (start); }                                                               \
+    LODE_DEVICE T combine(T a, T b) { return (expr); }                                                         \
+    LODE_DEVICE place at(const lode_reduce_parameters &p, I k, I j) { return k * p.length * p.columns + j; }   \
+    LODE_DEVICE T get(const lode_reduce_parameters &p, place at, I e) {                                        \
+      return lode_load((const T *)p.x + (at + e * p.columns));                                                 \
+    }                                                                                                          \
+    LODE_DEVICE void put(const lode_reduce_parameters &p, I k, I j, T x) {                                     \
+      put_result(p.out, p.first + k, j, x);                                                                    \
+    }                                                                                                          \
+  };
+#define LODE_REDUCE(name, rule, start, expr) rule(DENSE_JOB, name, start, expr)
+#include "core/ops.def"
+
+#define REDUCE_KEY(reduction, dtype) ((reduction)*LODE_NDTYPES + (dtype))
+
+#define REDUCE_CASE(dtype, T, U, name)                                                                         \
+  case REDUCE_KEY(LODE_RED_##name, LODE_##dtype):                                                              \
+    lode_reduce_lanes<name##_##dtype>(p, (T *)lanes, s, p.length, (T *)p.partial, before, p.all);              \
+    break;
+
+LODE_KERNEL(reduce, lode_reduce_parameters) {
+  LODE_SHARED uint64_t lanes[LODE_ITEMS];
+  lode_reduce_shape s;
+  s.kept = p.kept;
+  s.columns = p.columns;
+  s.C = (uint32_t)p.C;
+  s.G = (uint32_t)p.G;
+  s.tiles = (p.columns + p.C - 1) / p.C;
+  s.groups = p.groups;
+  const int64_t before = p.first * p.all + p.before; /* partial results are those of all kept indices */
+  switch (REDUCE_KEY(p.reduction, p.dtype)) {
+#define LODE_REDUCE(name, rule, start, expr) rule(REDUCE_CASE, name)
+#include "core/ops.def"
+  }
+}
+
+/* Neighbours at distance 1, 2, 4, ...: some columns of one kept index in a block. Few groups are brought to
+ * shared memory first. */
+template <class J>
+LODE_DEVICE void combine_groups(const lode_combine_parameters &p, typename J::T *shared, uint32_t room) {
+  typedef typename J::T T;
+  const int64_t tiles = (p.columns + LODE_COMBINE_COLUMNS - 1) / LODE_COMBINE_COLUMNS;
+  for (int64_t unit = LODE_BLOCK; unit < p.kept * tiles; unit += LODE_BLOCKS) {
+    const int64_t k = unit / tiles, first = (unit - k * tiles) * LODE_COMBINE_COLUMNS;
+    const uint32_t columns = p.columns - first < LODE_COMBINE_COLUMNS ? (uint32_t)(p.columns - first)
+                                                                      : (uint32_t)LODE_COMBINE_COLUMNS;
+    T *x = (T *)p.partial + (k * p.groups * p.columns + first);
+    int64_t pitch = p.columns;
+    if (p.groups * columns <= room) {
+      for (uint32_t t = LODE_THREAD; t < (uint32_t)p.groups * columns; t += LODE_THREADS)
+        shared[t] = x[(int64_t)(t / columns) * pitch + t % columns];
+      x = shared;
+      pitch = columns;
+    }
+    for (int64_t distance = 1; distance < p.groups; distance *= 2) {
+      LODE_SYNC();
+      const int64_t pairs = (p.groups - distance - 1) / (2 * distance) + 1;
+      for (int64_t t = LODE_THREAD; t < pairs * columns; t += LODE_THREADS) {
+        T *left = x + (t / columns * 2 * distance * pitch + t % columns);
+        *left = J::combine(*left, left[distance * pitch]);
+      }
+    }
+    LODE_SYNC();
+    for (uint32_t j = LODE_THREAD; j < columns; j += LODE_THREADS) put_result(p.out, k, first + j, x[j]);
+    LODE_SYNC();
+  }
+}
+
+#define COMBINE_CASE(dtype, T, U, name)                                                                        \
+  case REDUCE_KEY(LODE_RED_##name, LODE_##dtype):                                                              \
+    combine_groups<name##_##dtype>(p, (T *)shared, room);                                                      \
+    break;
+
+LODE_KERNEL(combine, lode_combine_parameters) {
+  const uint32_t room = 2048;
+  LODE_SHARED uint64_t shared[room];
+  switch (REDUCE_KEY(p.reduction, p.dtype)) {
+#define LODE_REDUCE(name, rule, start, expr) rule(COMBINE_CASE, name)
+#include "core/ops.def"
+  }
+}

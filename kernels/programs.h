@@ -1,0 +1,72 @@
+/* The parameters of the kernels in programs.cu, for both sides. */
+#ifndef LODE_KERNELS_PROGRAMS_H
+#define LODE_KERNELS_PROGRAMS_H
+
+#include "core/program.h"
+
+/* ---- interpret: a program, as it is stored -------------------------------------- */
+
+enum {
+  LODE_TILE = 256, /* elements of a value that a block has at a time */
+  LODE_TILE_BYTES = LODE_TILE * 8
+};
+
+/* lode_value and lode_segment, as small as they can be: parameters have 4096 bytes. */
+typedef struct lode_compact_value {
+  uint8_t kind, dtype, op, from; /* from: the dtype of operand 0 */
+  uint8_t a[3], index;
+  uint8_t first, count;
+  uint16_t width; /* elements in a row; 0: the program does not gather */
+} lode_compact_value;
+
+typedef struct lode_compact_segment {
+  int16_t source, lo, hi, start, step;
+} lode_compact_segment;
+
+/* The pointer, or the number, of element 0, and strides. */
+typedef struct lode_compact_access {
+  int64_t base, inner, stride[LODE_MAX_DIMS];
+} lode_compact_access;
+
+typedef struct lode_interpret_parameters {
+  lode_compact_access access[LODE_MAX_ACCESSES], out;
+  int64_t constant[LODE_MAX_CONSTS];
+  int64_t outer[LODE_MAX_DIMS], inner;
+  int64_t first, count;          /* elements to do; rows, where the program gathers */
+  char *slots;                   /* [blocks, nvalues] of LODE_TILE_BYTES */
+  int32_t nvalues, nouter, rows; /* rows: of a tile; 0: the program does not gather */
+  lode_compact_value value[LODE_MAX_VALUES];
+  lode_compact_segment segment[LODE_MAX_SEGMENTS];
+} lode_interpret_parameters;
+
+/* ---- reduce, combine --------------------------------------------------------------- */
+
+/* Where results go: kept indices are counted over these dims. */
+typedef struct lode_result {
+  char *base; /* of element 0 */
+  int64_t inner;
+  int64_t extent[LODE_MAX_DIMS], stride[LODE_MAX_DIMS];
+  int32_t ndims;
+} lode_result;
+
+/* Dense sequences x[kept, length, columns]; those of kept index k are first + k of the results. Of `all`
+ * groups of a sequence's chunks these are from `before` on. */
+typedef struct lode_reduce_parameters {
+  const char *x;
+  char *partial; /* [results, all, columns]; NULL: one group, results are stored */
+  int64_t first, kept, columns, length, before, groups, all;
+  int32_t dtype, reduction, C, G; /* C, G: templates.h */
+  lode_result out;
+} lode_reduce_parameters;
+
+/* Combines partial[kept, groups, columns] pairwise, in place, and stores. */
+typedef struct lode_combine_parameters {
+  char *partial;
+  int64_t kept, columns, groups;
+  int32_t dtype, reduction;
+  lode_result out;
+} lode_combine_parameters;
+
+enum { LODE_COMBINE_COLUMNS = 16 }; /* of a block */
+
+#endif

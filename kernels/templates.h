@@ -1,0 +1,213 @@
+/* How passes over memory are cut among threads: rows staged through shared memory,
+ * and reductions in the order of core/reduce.h.
+ *
+ * A reduction is described by a job J with static members:
+ *   T, I, place        the element type, the type of indices, what is known of a sequence
+ *   identity(), combine(a, b)
+ *   at(p, k, j)        the place of sequence (kept index k, column j)
+ *   get(p, place, e)   its element e
+ *   put(p, k, j, x)    stores its result
+ * Included after prelude.h; used by generated programs and by programs.cu. */
+#ifndef LODE_KERNELS_TEMPLATES_H
+#define LODE_KERNELS_TEMPLATES_H
+
+#define LODE_LANES 16   /* reduce.h's */
+#define LODE_CHUNK 1024 /* reduce.h's */
+#define LODE_ITEMS 256  /* lanes that a block works on at a time: (unit, lane, column) */
+
+/* ---- rows through shared memory ----------------------------------------------- */
+
+/* Copies `rows` rows of W elements into shared memory, PITCH apart there, V elements at a time. BLOCK: they
+ * lie one behind the other. Neighbouring threads read neighbouring vectors. */
+template <int ROWS, int W, int PITCH, int V, bool BLOCK, class T, class I>
+LODE_DEVICE void lode_stage(T *to, const T *from, uint32_t rows, I stride) {
+  const uint32_t each = W / V;
+  if (rows == ROWS && LODE_THREADS == ROWS) { /* a count that is known: all loads are under way at once */
+    LODE_UNROLL
+    for (uint32_t i = 0; i < each; i++) {
+      uint32_t e = i * ROWS + LODE_THREAD, q = e / each, c = (e - q * each) * V;
+      lode_store_vector<V>(to + q * PITCH + c,
+                           lode_load_vector<V>(BLOCK ? from + e * V : from + ((I)q * stride + (I)c)));
+    }
+    return;
+  }
+  for (uint32_t e = LODE_THREAD; e < rows * each; e += LODE_THREADS) {
+    uint32_t q = e / each, c = (e - q * each) * V;
+    lode_store_vector<V>(to + q * PITCH + c,
+                         lode_load_vector<V>(BLOCK ? from + e * V : from + ((I)q * stride + (I)c)));
+  }
+}
+
+/* The way back. */
+template <int W, int PITCH, int V, bool BLOCK, class T, class I>
+LODE_DEVICE void lode_unstage(T *to, const T *from, uint32_t rows, I stride) {
+  const uint32_t each = W / V;
+  for (uint32_t e = LODE_THREAD; e < rows * each; e += LODE_THREADS) {
+    uint32_t q = e / each, c = (e - q * each) * V;
+    lode_vector<T, V> v = *(const lode_vector<T, V> *)(from + q * PITCH + c);
+    lode_store_vector<V>(BLOCK ? to + e * V : to + ((I)q * stride + (I)c), v);
+  }
+}
+
+/* A thread's own row, between shared memory and registers. */
+template <int V, int W, class T> LODE_DEVICE void lode_read_row(T (&row)[W], const T *from) {
+  LODE_UNROLL
+  for (int i = 0; i < W; i += V) {
+    lode_vector<T, V> v = *(const lode_vector<T, V> *)(from + i);
+    LODE_UNROLL
+    for (int e = 0; e < V; e++) row[i + e] = v.v[e];
+  }
+}
+
+template <int V, int W, class T> LODE_DEVICE void lode_write_row(T *to, const T (&row)[W]) {
+  LODE_UNROLL
+  for (int i = 0; i < W; i += V) {
+    lode_vector<T, V> v;
+    LODE_UNROLL
+    for (int e = 0; e < V; e++) v.v[e] = row[i + e];
+    lode_store_vector<V>(to + i, v);
+  }
+}
+
+/* ---- reductions in one thread --------------------------------------------------- */
+
+/* Folds the first FILLED lanes by halves; the others are identities, which change nothing. Recursion, because
+ * a loop that halves is not unrolled, and lanes have to stay in registers. */
+template <class J, int FILLED, int HALF = LODE_LANES / 2>
+LODE_DEVICE typename J::T lode_fold(typename J::T (&lane)[LODE_LANES]) {
+  LODE_UNROLL
+  for (int k = 0; k < HALF && k + HALF < FILLED; k++) lane[k] = J::combine(lane[k], lane[k + HALF]);
+  if constexpr (HALF > 1) return lode_fold<J, (FILLED < HALF ? FILLED : HALF), HALF / 2>(lane);
+  else return lane[0];
+}
+
+/* A row in registers, of at most one chunk. identity o x is x. */
+template <class J, int W> LODE_DEVICE typename J::T lode_reduce_row(const typename J::T (&row)[W]) {
+  typename J::T lane[LODE_LANES];
+  LODE_UNROLL
+  for (int i = 0; i < W; i++)
+    lane[i % LODE_LANES] = i < LODE_LANES ? row[i] : J::combine(lane[i % LODE_LANES], row[i]);
+  return lode_fold<J, (W < LODE_LANES ? W : LODE_LANES)>(lane);
+}
+
+/* ---- a thread for each sequence ---------------------------------------------------- */
+
+/* Sequences of at most one chunk, neighbouring columns by neighbouring threads. */
+template <class J, class P>
+LODE_DEVICE void lode_reduce_columns(const P &p, int64_t kept, int64_t columns, typename J::I length) {
+  typedef typename J::I I;
+  for (int64_t s = (int64_t)LODE_BLOCK * LODE_THREADS + LODE_THREAD; s < kept * columns;
+       s += (int64_t)LODE_BLOCKS * LODE_THREADS) {
+    I k = columns == 1 ? (I)s : kept == 1 ? 0 : (I)s / (I)columns, j = (I)s - k * (I)columns;
+    typename J::place place = J::at(p, k, j);
+    typename J::T lane[LODE_LANES];
+    LODE_UNROLL
+    for (int i = 0; i < LODE_LANES; i++) lane[i] = J::identity();
+    I e = 0;
+    for (; e + LODE_LANES <= length; e += LODE_LANES) {
+      typename J::T x[LODE_LANES];
+      LODE_UNROLL
+      for (int i = 0; i < LODE_LANES; i++) x[i] = J::get(p, place, e + i);
+      LODE_UNROLL
+      for (int i = 0; i < LODE_LANES; i++) lane[i] = J::combine(lane[i], x[i]);
+    }
+    LODE_UNROLL
+    for (int i = 0; i < LODE_LANES; i++)
+      if (e + i < length) lane[i] = J::combine(lane[i], J::get(p, place, e + i));
+    J::put(p, k, j, lode_fold<J, LODE_LANES>(lane));
+  }
+}
+
+/* ---- a thread for each lane ----------------------------------------------------------- */
+
+/* One lane of a chunk: elements first, first + LANES, ... below end; AHEAD loads are under way at a time. */
+template <class J, class P>
+LODE_DEVICE typename J::T lode_reduce_lane(const P &p, const typename J::place &place, typename J::I first,
+                                           typename J::I end) {
+  enum { AHEAD = 8 };
+  typename J::T sum = J::identity();
+  typename J::I e = first;
+  for (; e + (AHEAD - 1) * LODE_LANES < end; e += AHEAD * LODE_LANES) {
+    typename J::T x[AHEAD];
+    LODE_UNROLL
+    for (int i = 0; i < AHEAD; i++) x[i] = J::get(p, place, e + i * LODE_LANES);
+    LODE_UNROLL
+    for (int i = 0; i < AHEAD; i++) sum = J::combine(sum, x[i]);
+  }
+  for (; e < end; e += LODE_LANES) sum = J::combine(sum, J::get(p, place, e));
+  return sum;
+}
+
+/* How a block's items stand to sequences. A block has 16 / C units of 16 lanes and C columns; a unit is one
+ * chunk, and G units that follow each other are one group of chunks, whose results are combined in the block. C
+ * and G are powers of two, C * G at most 16. */
+typedef struct lode_reduce_shape {
+  int64_t kept, columns, tiles,
+      groups; /* sequences are kept * columns; tiles of C columns; groups of a sequence */
+  uint32_t C, G;
+} lode_reduce_shape;
+
+template <class I> struct lode_reduce_item {
+  I k, j, chunk, group;
+  bool exists;
+};
+
+template <class I>
+LODE_DEVICE lode_reduce_item<I> lode_reduce_item_of(const lode_reduce_shape &s, int64_t first, uint32_t t) {
+  lode_reduce_item<I> item;
+  int64_t unit = first + t / (LODE_LANES * s.C), set = unit / s.G, row = set / s.groups,
+          group = set - row * s.groups;
+  int64_t k = s.tiles == 1 ? row : row / s.tiles, j = (row - k * s.tiles) * s.C + t % s.C;
+  item.group = (I)group;
+  item.chunk = (I)(group * s.G + unit % s.G);
+  item.k = (I)k;
+  item.j = (I)j;
+  item.exists = k < s.kept && j < s.columns;
+  return item;
+}
+
+/* Long sequences. Results go to partial[(k * groups + group) * columns + j] of all `all` groups of a sequence,
+ * of which these are from `before` on; or, where partial is NULL, to where J puts them: then there is one
+ * group. `lanes` is shared memory for LODE_ITEMS elements. */
+template <class J, class P>
+LODE_DEVICE void lode_reduce_lanes(const P &p, typename J::T *lanes, lode_reduce_shape s, typename J::I length,
+                                   typename J::T *partial, int64_t before, int64_t all) {
+  typedef typename J::T T;
+  typedef typename J::I I;
+  const int64_t units = LODE_LANES / s.C, total = s.kept * s.tiles * s.groups * s.G;
+  const uint32_t unit_items = LODE_LANES * s.C;
+  for (int64_t first = LODE_BLOCK * units; first < total; first += LODE_BLOCKS * units) {
+    for (uint32_t t = LODE_THREAD; t < LODE_ITEMS; t += LODE_THREADS) {
+      lode_reduce_item<I> item = lode_reduce_item_of<I>(s, first, t);
+      T x = J::identity();
+      I begin = item.chunk * LODE_CHUNK;
+      if (item.exists && begin < length) {
+        I end = length - begin < LODE_CHUNK ? length : begin + LODE_CHUNK;
+        x = lode_reduce_lane<J>(p, J::at(p, item.k, item.j), begin + (I)(t / s.C % LODE_LANES), end);
+      }
+      lanes[t] = x;
+    }
+    for (uint32_t half = LODE_LANES / 2; half > 0; half /= 2) {
+      LODE_SYNC();
+      for (uint32_t t = LODE_THREAD; t < LODE_ITEMS; t += LODE_THREADS)
+        if (t / s.C % LODE_LANES < half) lanes[t] = J::combine(lanes[t], lanes[t + half * s.C]);
+    }
+    for (uint32_t distance = 1; distance < s.G; distance *= 2) {
+      LODE_SYNC();
+      for (uint32_t t = LODE_THREAD; t < LODE_ITEMS; t += LODE_THREADS)
+        if (t / s.C % LODE_LANES == 0 && t / unit_items % (2 * distance) == 0)
+          lanes[t] = J::combine(lanes[t], lanes[t + distance * unit_items]);
+    }
+    LODE_SYNC();
+    for (uint32_t t = LODE_THREAD; t < LODE_ITEMS; t += LODE_THREADS) {
+      if (t / s.C % LODE_LANES != 0 || t / unit_items % s.G != 0) continue;
+      lode_reduce_item<I> item = lode_reduce_item_of<I>(s, first, t);
+      if (!item.exists) continue;
+      if (partial == nullptr) J::put(p, item.k, item.j, lanes[t]);
+      else partial[((int64_t)item.k * all + before + item.group) * s.columns + item.j] = lanes[t];
+    }
+    LODE_SYNC();
+  }
+}
+
+#endif
