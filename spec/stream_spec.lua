@@ -8,8 +8,9 @@ local holds = support.holds
 
 -- Work of some milliseconds on a stream, so that what follows finds it pending.
 local function busy(stream, device)
+  local n = support.busy_order(device, 400)
   return stream:run(function()
-    local y = lode.rand({ 400, 400 }, { seed = 1, dtype = "f64", device = device })
+    local y = lode.rand({ n, n }, { seed = 1, dtype = "f64", device = device })
     for _ = 1, 4 do y = y:matmul(y) end
     return y:sum():compute()
   end)

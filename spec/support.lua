@@ -11,6 +11,9 @@ if os.getenv("LODE_STRESS") == "1" then
   collectgarbage("setstepmul", 1000)
 end
 
+-- LODE_SPEC_JIT=off: GPUs interpret all programs.
+if os.getenv("LODE_SPEC_JIT") then lode.jit = os.getenv("LODE_SPEC_JIT") end
+
 -- ---- the table of operations, read from its one source ------------------------
 
 local function read_ops()

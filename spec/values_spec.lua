@@ -164,7 +164,7 @@ describe("computing", function()
       cost:compute()
       local after = lode.stats(device)
       assert.equal(1, after.programs - before.programs)
-      assert.equal(1, after.allocations - before.allocations)
+      if lode.jit ~= "off" then assert.equal(1, after.allocations - before.allocations) end -- an interpreter needs more
       assert.equal(0, after.waits - before.waits)
       assert.equal(0, after.uploads - before.uploads)
       assert.equal(0, after.downloads - before.downloads)

@@ -1,0 +1,154 @@
+-- Programs compiled at run time: when, how often, and what is kept on disk.
+local lode = require("lode")
+local support = require("spec.support")
+
+local on_cuda = support.cuda_only(it, function(why) pending(why) end)
+
+-- Computes one program (its structure is `seed`'s), and says what that took.
+local script = [[
+local lode = require("lode")
+lode.jit = os.getenv("LODE_SPEC_JIT") or "wait"
+local x = lode.tensor({ 1, 2, 3 }, { device = "cuda" })
+local y = x
+for i = 1, SEED do y = (y + i):sqrt() * i end
+local ok, text = pcall(function() return y:download() end)
+local stats = lode.stats("cuda")
+print(("compiles %d loads %d"):format(stats.compiles, stats.loads))
+if not ok then print(text) end
+local z = lode.tensor({ 1, 2, 3 }, { device = "cpu" })
+for i = 1, SEED do z = (z + i):sqrt() * i end
+print(ok and (y:download() == z:download() and "right" or "wrong") or "failed; cpu gives " .. z:sum():item())
+]]
+
+local function run(seed, variables) return (support.child(script:gsub("SEED", tostring(seed)), variables, 60)) end
+
+local function with_folder(body)
+  local folder = os.tmpname()
+  os.remove(folder)
+  assert(os.execute("mkdir -m 700 " .. folder))
+  local ok, text = pcall(body, folder, "XDG_CACHE_HOME=" .. folder)
+  os.execute("rm -rf " .. folder)
+  if not ok then error(text, 0) end
+end
+
+local function files(folder)
+  local list = {}
+  local pipe = io.popen("find " .. folder .. " -type f")
+  for line in pipe:lines() do list[#list + 1] = line end
+  pipe:close()
+  return list
+end
+
+local function rewrite(path, change)
+  local file = assert(io.open(path, "rb"))
+  local bytes = file:read("*a")
+  file:close()
+  file = assert(io.open(path, "wb"))
+  file:write((change(bytes)))
+  file:close()
+end
+
+describe("lode.jit", function()
+  it("is wait, background or off", function()
+    local before = lode.jit
+    for _, mode in ipairs({ "off", "background", "wait" }) do
+      lode.jit = mode
+      assert.equal(mode, lode.jit)
+    end
+    support.fails(function() lode.jit = "later" end, "jit: 'later'", "wait, background, off")
+    support.fails(function() lode.jit = 3 end, "jit: ")
+    assert.equal("wait", lode.jit)
+    lode.jit = before
+  end)
+end)
+
+describe("a program", function()
+  on_cuda("is compiled once for its structure, whatever its extents and scalars", function(device)
+    local function compute(n, a)
+      local x = lode.full({ n, 3 }, 2, { device = device }):compute()
+      local before = lode.stats(device)
+      assert.equal((2 * a - 1) / 7, ((x * a - 1) / 7)[n][3]:item())
+      local after = lode.stats(device)
+      return after.compiles + after.loads - before.compiles - before.loads
+    end
+    compute(500, 4)
+    assert.equal(0, compute(700, 11))
+    assert.equal(0, compute(90000, 18))
+  end)
+
+  on_cuda("is read from disk by the next process", function()
+    with_folder(function(folder, variables)
+      local first = run(1, variables)
+      assert.is_truthy(first:find("right"), first)
+      local compiled = tonumber(first:match("compiles (%d+) loads 0"))
+      assert.is_true(compiled and compiled > 0, first)
+      assert.equal(compiled, #files(folder))
+      assert.equal(("compiles 0 loads %d\nright\n"):format(compiled), run(1, variables))
+    end)
+  end)
+
+  on_cuda("is compiled again where its file is damaged, and replaces it", function()
+    local changes = {
+      function(bytes) return bytes:sub(1, math.floor(#bytes / 2)) end,
+      function(bytes) return bytes:sub(1, -2) .. string.char((bytes:byte(-1) + 1) % 256) end,
+      function(bytes) return "x" .. bytes:sub(2) end,
+      function() return "" end,
+      function(bytes) return bytes:sub(1, 40) .. "x" .. bytes:sub(42) end, -- in the key
+    }
+    with_folder(function(folder, variables)
+      local first = run(2, variables)
+      local list = files(folder)
+      for _, change in ipairs(changes) do
+        for _, path in ipairs(list) do rewrite(path, change) end
+        assert.equal(first, run(2, variables))
+      end
+      assert.equal(#list, #files(folder))
+      assert.is_truthy(run(2, variables):find("compiles 0"))
+    end)
+  end)
+
+  on_cuda("is compiled where no folder can be used", function()
+    with_folder(function(folder, variables)
+      assert.is_truthy(run(3, variables .. " LODE_CACHE=off"):find("loads 0\nright"))
+      assert.equal(0, #files(folder))
+      assert.is_truthy(run(3, "XDG_CACHE_HOME=/proc/none"):find("loads 0\nright"))
+      run(3, variables)
+      os.execute("chmod 777 " .. folder .. "/lode") -- anybody could have put code there
+      assert.is_truthy(run(3, variables):find("loads 0\nright"))
+    end)
+  end)
+
+  on_cuda("that does not compile is an error that says so, and the CPU goes on", function()
+    with_folder(function(_, variables)
+      variables = variables .. " LODE_NVRTC_OPTIONS=--no-such-option"
+      local text = run(1, variables)
+      assert.is_truthy(text:find("lode: compute: cuda:0: NVRTC could not compile", 1, true), text)
+      assert.is_truthy(text:find("failed; cpu gives"), text)
+      assert.is_nil(text:find("no-such-option", 1, true))
+      assert.is_truthy(run(1, variables .. " LODE_TRACE=1"):find("no-such-option", 1, true))
+      assert.is_truthy(run(1, variables .. " LODE_SPEC_JIT=off"):find("right"))
+      assert.is_truthy(run(1, variables .. " LODE_SPEC_JIT=background"):find("right"))
+    end)
+  end)
+
+  on_cuda("is interpreted where NVRTC is absent", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    local searchpath = package.searchpath -- luacheck: ignore
+    local here = searchpath and searchpath("lode.core", package.cpath)
+    if not here then return pending("package.searchpath is not there") end
+    here = here:match("^(.*)/core%.so$")
+    os.execute(("mkdir -p %s/lode && cd %s/lode && ln -s %s/*.so . && rm nvrtc.so"):format(folder, folder, here))
+    local text = support.child(("package.cpath = '%s/?.so;' .. package.cpath "):format(folder) ..
+      script:gsub("SEED", "2") .. "print(lode.devices()[2].properties.nvrtc)")
+    os.execute("rm -rf " .. folder)
+    assert.is_truthy(text:find("compiles 0 loads 0\nright"), text)
+    assert.is_truthy(text:find("nvrtc part: "), text)
+  end)
+
+  on_cuda("may be compiled in the background", function()
+    with_folder(function(_, variables)
+      assert.is_truthy(run(4, variables .. " LODE_SPEC_JIT=background"):find("right"))
+    end)
+  end)
+end)
