@@ -40,9 +40,9 @@ def seconds_per_call(function, calls):
 
 
 class Lode:
-    def __init__(self, lua):
+    def __init__(self, lua, device="cpu"):
         self.process = subprocess.Popen(
-            [lua, "bench/worker.lua"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [lua, "bench/worker.lua", device], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def ask(self, *words):
@@ -54,8 +54,8 @@ class Lode:
         return float(seconds), path
 
 
-def in_turns(rounds, ours, theirs):
-    """Medians of both, and of their ratio round by round."""
+def in_turns(rounds, ours, theirs, peer="numpy"):
+    """Medians of both, and of their ratio round by round. `peer` names the other side."""
     pairs = []
     for i in range(rounds):
         if i % 2:
@@ -66,7 +66,7 @@ def in_turns(rounds, ours, theirs):
     ratios = sorted(a / b for a, b in pairs)
     return {
         "lode_s": statistics.median(a for a, _ in pairs),
-        "numpy_s": statistics.median(b for _, b in pairs),
+        peer + "_s": statistics.median(b for _, b in pairs),
         "ratio": statistics.median(ratios),
         "ratio_quartiles": [ratios[len(ratios) // 4], ratios[(3 * len(ratios)) // 4]],
         "rounds": rounds,

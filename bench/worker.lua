@@ -1,11 +1,15 @@
--- The lode side of a comparison: driven over standard input by bench/versus_numpy.py, so that both
--- sides are timed in turns, in one run, on the same bytes.
+-- The lode side of a comparison: driven over standard input by bench/versus_numpy.py (or _torch.py), so that
+-- both sides are timed in turns, in one run. Its argument is the device to work on.
 --
 -- Each line is a command: "cost SAMPLES DTYPE CALLS FILE" or "solve N KIND CALLS FILE". FILE holds
 -- the inputs, little-endian and row-major: several sets of samples one after the other, or a matrix
 -- and a right-hand side. The answer is one line: seconds per call, then the path of a file with the
 -- result's bytes (for cost: of the last set).
+--
+-- "resident SAMPLES DTYPE CALLS -", "upload ..." and "read ..." make their own random data on the device, and
+-- enqueue costs with one wait at the end; upload fresh samples and read the cost on every call; only read it.
 local lode = require("lode")
+lode.set_default({ device = arg[1] or "cpu" })
 
 local ndof, dim = 2, 20
 
@@ -54,6 +58,45 @@ function commands.cost(samples, dtype, calls, path)
   local seconds = (lode.clock() - start) / calls
   answer(seconds, path, smoothness(sets[#sets]):download())
   return result
+end
+
+-- Several sets, so that the last-level cache does not hold what the next call reads; at most 16.
+local function random_sets(samples, dtype)
+  local sets = {}
+  for i = 1, math.max(2, math.min(16, math.ceil(256e6 / (samples * dim * sizes[dtype])))) do
+    sets[i] = lode.rand({ samples, dim }, { dtype = dtype, seed = i }):compute()
+  end
+  return sets
+end
+
+local function timed(calls, call, finish)
+  for i = 1, 20 do call(i) end -- warm
+  lode.sync()
+  local start = lode.clock()
+  for i = 1, calls do call(i) end
+  if finish then finish() end
+  io.write(("%.9g -\n"):format((lode.clock() - start) / calls))
+  io.flush()
+end
+
+function commands.resident(samples, dtype, calls)
+  local sets = random_sets(tonumber(samples), dtype)
+  timed(tonumber(calls), function(i) smoothness(sets[i % #sets + 1]):compute() end, lode.sync)
+end
+
+function commands.read(samples, dtype, calls)
+  local sets = random_sets(tonumber(samples), dtype)
+  timed(tonumber(calls), function(i) smoothness(sets[i % #sets + 1]):download() end)
+end
+
+function commands.upload(samples, dtype, calls)
+  local sets = random_sets(tonumber(samples), dtype)
+  local payloads, x = {}, sets[1]
+  for i = 1, #sets do payloads[i] = sets[i]:download() end
+  timed(tonumber(calls), function(i)
+    x:upload(payloads[i % #payloads + 1])
+    smoothness(x):download()
+  end)
 end
 
 function commands.solve(n, kind, calls, path)
