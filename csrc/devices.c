@@ -13,12 +13,25 @@
 
 enum { MAX_DEVICES = 16, MAX_CUDA = MAX_DEVICES - 1 };
 
-static lode_mutex lock = LODE_MUTEX_INIT;
+/* `asking` is held while the parts start drivers, which may take seconds; `lock`, taken inside of it, never for
+ * long. A fork waits for both, so that a child finds them free. */
+static lode_mutex asking = LODE_MUTEX_INIT, lock = LODE_MUTEX_INIT;
 static lode_device_entry entries[MAX_DEVICES];
 static int count;  /* the CPU is entries[0] */
-static bool asked; /* for devices beyond the CPU */
+static bool asked; /* for devices beyond the CPU; guarded by `asking` */
 static lode_jit_mode jit = LODE_JIT_WAIT;
 
+static void fork_prepare(void) {
+  lode_mutex_lock(&asking);
+  lode_mutex_lock(&lock);
+}
+
+static void fork_release(void) {
+  lode_mutex_unlock(&lock);
+  lode_mutex_unlock(&asking);
+}
+
+/* With `lock` held. */
 static void add(const char *name, lode_device *device, const char *reason) {
   lode_device_entry *entry = &entries[count++];
   entry->name = name;
@@ -40,29 +53,38 @@ static lode_status ask_cuda(lode_device **devices, int room, int *found, lode_er
 #endif
 }
 
-/* With the lock held. A kind of which no device is there has one entry that says why. */
-static void open_cpu(void) {
-  if (count > 0) return;
-  lode_device *cpu = lode_cpu_open();
-  add(cpu->name, cpu, "");
+static int open_cpu(void) {
+  lode_mutex_lock(&lock);
+  if (count == 0) {
+    lode_device *cpu = lode_cpu_open();
+    add(cpu->name, cpu, "");
+    pthread_atfork(fork_prepare, fork_release, fork_release);
+  }
+  int result = count;
+  lode_mutex_unlock(&lock);
+  return result;
 }
 
-static void open_all(void) {
-  open_cpu();
-  if (asked) return;
-  asked = true;
+/* A kind of which no device is there has one entry that says why. */
+static void open_others(void) {
   lode_device *cuda[MAX_CUDA];
   lode_error reason;
   int found = 0;
-  if (ask_cuda(cuda, MAX_CUDA, &found, &reason) != LODE_OK) add("cuda", NULL, reason.text);
-  for (int i = 0; i < found; i++) add(cuda[i]->name, cuda[i], "");
+  lode_status status = ask_cuda(cuda, MAX_CUDA, &found, &reason);
+  lode_mutex_lock(&lock);
+  if (status != LODE_OK) add("cuda", NULL, reason.text);
+  else
+    for (int i = 0; i < found; i++) add(cuda[i]->name, cuda[i], "");
+  lode_mutex_unlock(&lock);
 }
 
 int lode_devices_count(void) {
-  lode_mutex_lock(&lock);
-  open_all();
-  int result = count;
-  lode_mutex_unlock(&lock);
+  open_cpu();
+  lode_mutex_lock(&asking);
+  if (!asked) open_others();
+  asked = true;
+  int result = open_cpu();
+  lode_mutex_unlock(&asking);
   return result;
 }
 
@@ -85,11 +107,8 @@ static bool absent(const lode_device_entry *entry, const char *name) {
 }
 
 lode_status lode_devices_find(lode_error *error, const char *who, const char *name, lode_device **out) {
-  lode_mutex_lock(&lock);
-  open_cpu();
-  if (!matches(&entries[0], name)) open_all();
-  int all = count;
-  lode_mutex_unlock(&lock);
+  int all = open_cpu();
+  if (!matches(&entries[0], name)) all = lode_devices_count();
   lode_text names = {""};
   size_t used = 0;
   for (int i = 0; i < all; i++) {

@@ -8,9 +8,11 @@
 
 #ifdef LODE_SHIM
 #define LODE_UNROLL
+#define LODE_NO_UNROLL
 #else
-#define LODE_UNROLL _Pragma("unroll")
-#pragma nv_diag_suppress 177 /* a program uses few of the functions below */
+#define LODE_UNROLL    _Pragma("unroll")
+#define LODE_NO_UNROLL _Pragma("unroll 1") /* loops that are there for the emulator, and outer ones */
+#pragma nv_diag_suppress 177               /* a program uses few of the functions below */
 #endif
 
 /* ---- the words of ops.def --------------------------------------------------- */

@@ -56,6 +56,7 @@ LODE_DEVICE int64_t offset_of(const lode_interpret_parameters &p, const tile &at
     row /= p.inner;
   }
   int64_t offset = access.inner * column;
+  LODE_NO_UNROLL
   for (int d = p.nouter - 1; d > 0; d--) {
     int64_t next = row / p.outer[d];
     offset += access.stride[d] * (row - next * p.outer[d]);
@@ -64,7 +65,9 @@ LODE_DEVICE int64_t offset_of(const lode_interpret_parameters &p, const tile &at
   return p.nouter > 0 ? offset + access.stride[0] * row : offset;
 }
 
-#define EACH(n) for (uint32_t i = LODE_THREAD; i < (n); i += LODE_THREADS)
+#define EACH(n)                                                                                                \
+  LODE_NO_UNROLL                                                                                               \
+  for (uint32_t i = LODE_THREAD; i < (n); i += LODE_THREADS)
 
 LODE_DEVICE int size_of(int dtype) {
   return dtype == LODE_BOOL ? 1 : dtype == LODE_I32 || dtype == LODE_F32 ? 4 : 8;
@@ -250,6 +253,7 @@ LODE_KERNEL(interpret, lode_interpret_parameters) {
 
 template <class T> LODE_DEVICE void put_result(const lode_result &out, int64_t k, int64_t j, T x) {
   int64_t offset = out.inner * j;
+  LODE_NO_UNROLL
   for (int d = out.ndims - 1; d > 0; d--) {
     int64_t next = k / out.extent[d];
     offset += out.stride[d] * (k - next * out.extent[d]);
@@ -292,8 +296,7 @@ LODE_KERNEL(reduce, lode_reduce_parameters) {
   s.kept = p.kept;
   s.columns = p.columns;
   s.C = (uint32_t)p.C;
-  s.G = (uint32_t)p.G;
-  s.tiles = (p.columns + p.C - 1) / p.C;
+  s.group = (uint32_t)p.group;
   s.groups = p.groups;
   const int64_t before = p.first * p.all + p.before; /* partial results are those of all kept indices */
   switch (REDUCE_KEY(p.reduction, p.dtype)) {
@@ -302,46 +305,47 @@ LODE_KERNEL(reduce, lode_reduce_parameters) {
   }
 }
 
-/* Neighbours at distance 1, 2, 4, ...: some columns of one kept index in a block. Few groups are brought to
- * shared memory first. */
-template <class J>
-LODE_DEVICE void combine_groups(const lode_combine_parameters &p, typename J::T *shared, uint32_t room) {
+/* Neighbours at distance 1, 2, 4, ..., in shared memory: a span of groups of some columns of one kept index. */
+template <class J> LODE_DEVICE void combine_groups(const lode_combine_parameters &p, typename J::T *x) {
   typedef typename J::T T;
   const int64_t tiles = (p.columns + LODE_COMBINE_COLUMNS - 1) / LODE_COMBINE_COLUMNS;
-  for (int64_t unit = LODE_BLOCK; unit < p.kept * tiles; unit += LODE_BLOCKS) {
-    const int64_t k = unit / tiles, first = (unit - k * tiles) * LODE_COMBINE_COLUMNS;
-    const uint32_t columns = p.columns - first < LODE_COMBINE_COLUMNS ? (uint32_t)(p.columns - first)
-                                                                      : (uint32_t)LODE_COMBINE_COLUMNS;
-    T *x = (T *)p.partial + (k * p.groups * p.columns + first);
-    int64_t pitch = p.columns;
-    if (p.groups * columns <= room) {
-      for (uint32_t t = LODE_THREAD; t < (uint32_t)p.groups * columns; t += LODE_THREADS)
-        shared[t] = x[(int64_t)(t / columns) * pitch + t % columns];
-      x = shared;
-      pitch = columns;
-    }
-    for (int64_t distance = 1; distance < p.groups; distance *= 2) {
+  const int64_t spans = (p.groups + p.span - 1) / p.span;
+  LODE_NO_UNROLL
+  for (int64_t unit = LODE_BLOCK; unit < p.kept * tiles * spans; unit += LODE_BLOCKS) {
+    const int64_t set = unit / spans, span = unit - set * spans, k = set / tiles;
+    const int64_t column = (set - k * tiles) * LODE_COMBINE_COLUMNS, group = span * p.span;
+    const uint32_t columns = p.columns - column < LODE_COMBINE_COLUMNS ? (uint32_t)(p.columns - column)
+                                                                       : (uint32_t)LODE_COMBINE_COLUMNS;
+    const uint32_t groups = (uint32_t)(p.groups - group < p.span ? p.groups - group : p.span);
+    const T *from = (const T *)p.from + ((k * p.groups + group) * p.columns + column);
+    for (uint32_t t = LODE_THREAD; t < groups * columns; t += LODE_THREADS)
+      x[t] = from[(int64_t)(t / columns) * p.columns + t % columns];
+    LODE_NO_UNROLL
+    for (uint32_t distance = 1; distance < groups; distance *= 2) {
       LODE_SYNC();
-      const int64_t pairs = (p.groups - distance - 1) / (2 * distance) + 1;
-      for (int64_t t = LODE_THREAD; t < pairs * columns; t += LODE_THREADS) {
-        T *left = x + (t / columns * 2 * distance * pitch + t % columns);
-        *left = J::combine(*left, left[distance * pitch]);
+      const uint32_t pairs = (groups - distance - 1) / (2 * distance) + 1;
+      LODE_NO_UNROLL
+      for (uint32_t t = LODE_THREAD; t < pairs * columns; t += LODE_THREADS) {
+        T *left = x + (t / columns * 2 * distance * columns + t % columns);
+        *left = J::combine(*left, left[distance * columns]);
       }
     }
     LODE_SYNC();
-    for (uint32_t j = LODE_THREAD; j < columns; j += LODE_THREADS) put_result(p.out, k, first + j, x[j]);
+    for (uint32_t j = LODE_THREAD; j < columns; j += LODE_THREADS) {
+      if (spans == 1) put_result(p.out, k, column + j, x[j]);
+      else ((T *)p.to)[(k * spans + span) * p.columns + column + j] = x[j];
+    }
     LODE_SYNC();
   }
 }
 
 #define COMBINE_CASE(dtype, T, U, name)                                                                        \
   case REDUCE_KEY(LODE_RED_##name, LODE_##dtype):                                                              \
-    combine_groups<name##_##dtype>(p, (T *)shared, room);                                                      \
+    combine_groups<name##_##dtype>(p, (T *)shared);                                                            \
     break;
 
 LODE_KERNEL(combine, lode_combine_parameters) {
-  const uint32_t room = 2048;
-  LODE_SHARED uint64_t shared[room];
+  LODE_SHARED uint64_t shared[LODE_COMBINE_ELEMENTS];
   switch (REDUCE_KEY(p.reduction, p.dtype)) {
 #define LODE_REDUCE(name, rule, start, expr) rule(COMBINE_CASE, name)
 #include "core/ops.def"

@@ -55,18 +55,20 @@ typedef struct lode_reduce_parameters {
   const char *x;
   char *partial; /* [results, all, columns]; NULL: one group, results are stored */
   int64_t first, kept, columns, length, before, groups, all;
-  int32_t dtype, reduction, C, G; /* C, G: templates.h */
+  int32_t dtype, reduction, C, group; /* C, group: templates.h */
   lode_result out;
 } lode_reduce_parameters;
 
-/* Combines partial[kept, groups, columns] pairwise, in place, and stores. */
+/* Combines from[kept, groups, columns] pairwise, `span` (a power of two) groups in a block: to to[kept, groups
+ * / span, columns], or to where results go, if there is no more than one span. */
 typedef struct lode_combine_parameters {
-  char *partial;
-  int64_t kept, columns, groups;
+  char *from, *to;
+  int64_t kept, columns, groups, span;
   int32_t dtype, reduction;
   lode_result out;
 } lode_combine_parameters;
 
-enum { LODE_COMBINE_COLUMNS = 16 }; /* of a block */
+/* Columns of a block where there is more than one; elements that it has at a time. */
+enum { LODE_COMBINE_COLUMNS = 16, LODE_COMBINE_ELEMENTS = 2048 };
 
 #endif

@@ -31,6 +31,7 @@ LODE_DEVICE void lode_stage(T *to, const T *from, uint32_t rows, I stride) {
     }
     return;
   }
+  LODE_NO_UNROLL
   for (uint32_t e = LODE_THREAD; e < rows * each; e += LODE_THREADS) {
     uint32_t q = e / each, c = (e - q * each) * V;
     lode_store_vector<V>(to + q * PITCH + c,
@@ -42,6 +43,7 @@ LODE_DEVICE void lode_stage(T *to, const T *from, uint32_t rows, I stride) {
 template <int W, int PITCH, int V, bool BLOCK, class T, class I>
 LODE_DEVICE void lode_unstage(T *to, const T *from, uint32_t rows, I stride) {
   const uint32_t each = W / V;
+  LODE_NO_UNROLL
   for (uint32_t e = LODE_THREAD; e < rows * each; e += LODE_THREADS) {
     uint32_t q = e / each, c = (e - q * each) * V;
     lode_vector<T, V> v = *(const lode_vector<T, V> *)(from + q * PITCH + c);
@@ -96,6 +98,7 @@ template <class J, int W> LODE_DEVICE typename J::T lode_reduce_row(const typena
 template <class J, class P>
 LODE_DEVICE void lode_reduce_columns(const P &p, int64_t kept, int64_t columns, typename J::I length) {
   typedef typename J::I I;
+  LODE_NO_UNROLL
   for (int64_t s = (int64_t)LODE_BLOCK * LODE_THREADS + LODE_THREAD; s < kept * columns;
        s += (int64_t)LODE_BLOCKS * LODE_THREADS) {
     I k = columns == 1 ? (I)s : kept == 1 ? 0 : (I)s / (I)columns, j = (I)s - k * (I)columns;
@@ -104,6 +107,7 @@ LODE_DEVICE void lode_reduce_columns(const P &p, int64_t kept, int64_t columns, 
     LODE_UNROLL
     for (int i = 0; i < LODE_LANES; i++) lane[i] = J::identity();
     I e = 0;
+    LODE_NO_UNROLL
     for (; e + LODE_LANES <= length; e += LODE_LANES) {
       typename J::T x[LODE_LANES];
       LODE_UNROLL
@@ -127,6 +131,7 @@ LODE_DEVICE typename J::T lode_reduce_lane(const P &p, const typename J::place &
   enum { AHEAD = 8 };
   typename J::T sum = J::identity();
   typename J::I e = first;
+  LODE_NO_UNROLL
   for (; e + (AHEAD - 1) * LODE_LANES < end; e += AHEAD * LODE_LANES) {
     typename J::T x[AHEAD];
     LODE_UNROLL
@@ -134,17 +139,17 @@ LODE_DEVICE typename J::T lode_reduce_lane(const P &p, const typename J::place &
     LODE_UNROLL
     for (int i = 0; i < AHEAD; i++) sum = J::combine(sum, x[i]);
   }
+  LODE_NO_UNROLL
   for (; e < end; e += LODE_LANES) sum = J::combine(sum, J::get(p, place, e));
   return sum;
 }
 
 /* How a block's items stand to sequences. A block has 16 / C units of 16 lanes and C columns; a unit is one
- * chunk, and G units that follow each other are one group of chunks, whose results are combined in the block. C
- * and G are powers of two, C * G at most 16. */
+ * chunk, and G = 2^group units that follow each other are one group of chunks, whose results are combined in
+ * the block. C and G are powers of two, C * G at most 16. */
 typedef struct lode_reduce_shape {
-  int64_t kept, columns, tiles,
-      groups; /* sequences are kept * columns; tiles of C columns; groups of a sequence */
-  uint32_t C, G;
+  int64_t kept, columns, groups; /* sequences are kept * columns; groups of a sequence */
+  uint32_t C, group;
 } lode_reduce_shape;
 
 template <class I> struct lode_reduce_item {
@@ -153,30 +158,33 @@ template <class I> struct lode_reduce_item {
 };
 
 template <class I>
-LODE_DEVICE lode_reduce_item<I> lode_reduce_item_of(const lode_reduce_shape &s, int64_t first, uint32_t t) {
+LODE_DEVICE lode_reduce_item<I> lode_reduce_item_of(const lode_reduce_shape &s, I first, uint32_t t) {
   lode_reduce_item<I> item;
-  int64_t unit = first + t / (LODE_LANES * s.C), set = unit / s.G, row = set / s.groups,
-          group = set - row * s.groups;
-  int64_t k = s.tiles == 1 ? row : row / s.tiles, j = (row - k * s.tiles) * s.C + t % s.C;
-  item.group = (I)group;
-  item.chunk = (I)(group * s.G + unit % s.G);
-  item.k = (I)k;
-  item.j = (I)j;
-  item.exists = k < s.kept && j < s.columns;
+  I unit = first + (I)(t / (LODE_LANES * s.C)), set = unit >> s.group, groups = (I)s.groups;
+  I tiles = ((I)s.columns + (I)s.C - 1) / (I)s.C;
+  I row = groups == 1 ? set : set / groups;
+  item.group = set - row * groups;
+  item.chunk = (item.group << s.group) + (unit & (((I)1 << s.group) - 1));
+  item.k = tiles == 1 ? row : row / tiles;
+  item.j = (row - item.k * tiles) * (I)s.C + (I)(t % s.C);
+  item.exists = item.k < (I)s.kept && item.j < (I)s.columns;
   return item;
 }
 
-/* Long sequences. Results go to partial[(k * groups + group) * columns + j] of all `all` groups of a sequence,
- * of which these are from `before` on; or, where partial is NULL, to where J puts them: then there is one
+/* Long sequences. Results go to partial[(k * all + before + group) * columns + j]: of all `all` groups of a
+ * sequence, these are from `before` on; or, where partial is null, to where J puts them: then there is one
  * group. `lanes` is shared memory for LODE_ITEMS elements. */
 template <class J, class P>
 LODE_DEVICE void lode_reduce_lanes(const P &p, typename J::T *lanes, lode_reduce_shape s, typename J::I length,
                                    typename J::T *partial, int64_t before, int64_t all) {
   typedef typename J::T T;
   typedef typename J::I I;
-  const int64_t units = LODE_LANES / s.C, total = s.kept * s.tiles * s.groups * s.G;
-  const uint32_t unit_items = LODE_LANES * s.C;
-  for (int64_t first = LODE_BLOCK * units; first < total; first += LODE_BLOCKS * units) {
+  const uint32_t unit_items = LODE_LANES * s.C, G = 1u << s.group;
+  const I units = (I)(LODE_LANES / s.C);
+  const I total = (I)s.kept * (((I)s.columns + (I)s.C - 1) / (I)s.C) * (I)s.groups * (I)G;
+  LODE_NO_UNROLL
+  for (I first = (I)LODE_BLOCK * units; first < total; first += (I)LODE_BLOCKS * units) {
+    LODE_NO_UNROLL
     for (uint32_t t = LODE_THREAD; t < LODE_ITEMS; t += LODE_THREADS) {
       lode_reduce_item<I> item = lode_reduce_item_of<I>(s, first, t);
       T x = J::identity();
@@ -187,20 +195,24 @@ LODE_DEVICE void lode_reduce_lanes(const P &p, typename J::T *lanes, lode_reduce
       }
       lanes[t] = x;
     }
+    LODE_NO_UNROLL
     for (uint32_t half = LODE_LANES / 2; half > 0; half /= 2) {
       LODE_SYNC();
+      LODE_NO_UNROLL
       for (uint32_t t = LODE_THREAD; t < LODE_ITEMS; t += LODE_THREADS)
         if (t / s.C % LODE_LANES < half) lanes[t] = J::combine(lanes[t], lanes[t + half * s.C]);
     }
-    for (uint32_t distance = 1; distance < s.G; distance *= 2) {
+    LODE_NO_UNROLL
+    for (uint32_t distance = 1; distance < G; distance *= 2) {
       LODE_SYNC();
+      LODE_NO_UNROLL
       for (uint32_t t = LODE_THREAD; t < LODE_ITEMS; t += LODE_THREADS)
         if (t / s.C % LODE_LANES == 0 && t / unit_items % (2 * distance) == 0)
           lanes[t] = J::combine(lanes[t], lanes[t + distance * unit_items]);
     }
-    LODE_SYNC();
-    for (uint32_t t = LODE_THREAD; t < LODE_ITEMS; t += LODE_THREADS) {
-      if (t / s.C % LODE_LANES != 0 || t / unit_items % s.G != 0) continue;
+    LODE_NO_UNROLL
+    for (uint32_t t = LODE_THREAD; t < LODE_ITEMS; t += LODE_THREADS) { /* a thread has written what it reads */
+      if (t / s.C % LODE_LANES != 0 || t / unit_items % G != 0) continue;
       lode_reduce_item<I> item = lode_reduce_item_of<I>(s, first, t);
       if (!item.exists) continue;
       if (partial == nullptr) J::put(p, item.k, item.j, lanes[t]);

@@ -5,13 +5,13 @@ source = { url = "git+file://." } -- built where it is checked out, with `luaroc
 description = {
   summary = "Tensors for Lua that live where they are computed",
   detailed = [[
-lode gives Lua scripts tensors on the CPU: it records what a script asks for,
+lode gives Lua scripts tensors on the CPU or an NVIDIA GPU: it records what a script asks for,
 fuses it into single passes over memory, and waits only where it is told to.
-Matrix products, factorizations and solves use OpenBLAS where it is installed.]],
+Matrix products, factorizations and solves use OpenBLAS, or cuBLAS and cuSOLVER.]],
   license = "MIT",
 }
 dependencies = { "lua >= 5.1, < 5.5" }
--- OpenBLAS is looked for by the makefile: an entry in external_dependencies
+-- OpenBLAS and CUDA are looked for by the makefile: an entry in external_dependencies
 -- would make it mandatory.
 build = {
   type = "make",

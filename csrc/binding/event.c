@@ -39,7 +39,7 @@ static int event_record(lua_State *L) {
   if (stream->device != handle->device)
     lode_raise(&c, "a stream on %s, but the event is on %s", stream->device->name, handle->device->name);
   lode_event *event;
-  LODE_CHECK(&c, handle->device->api->event_record(stream, &event, &c.context->error));
+  LODE_CHECK(&c, handle->device->api->event_record(stream, true, &event, &c.context->error));
   lode_event_unref(handle->event);
   handle->event = event;
   lua_settop(L, 1);

@@ -157,7 +157,7 @@ lode_status lode_compute_touch(lode_context *context, lode_stream *stream, lode_
 static lode_status mark_used(lode_context *context, lode_stream *stream) {
   lode_planner *p = context->planner;
   lode_event *event;
-  lode_status status = lode_context_record(context, stream, &event);
+  lode_status status = lode_context_named(context, "compute", lode_context_record(context, stream, &event));
   if (status != LODE_OK) return status;
   for (int i = 0; i < p->ntouched; i++) {
     if (p->touched[i].stream != stream) continue;
@@ -219,7 +219,10 @@ lode_status lode_compute(lode_context *context, lode_node *const *node, int coun
   lode_planner *p = lode_planner_of(context);
   if (p == NULL) return LODE_NOMEM;
   lode_status status = compute_all(p, node, count);
-  lode_status finished = finish(context);
   context->computes++;
-  return status != LODE_OK ? status : finished;
+  if (status == LODE_OK) return finish(context);
+  lode_error first = context->error; /* what failed first is what is said */
+  finish(context);
+  context->error = first;
+  return status;
 }

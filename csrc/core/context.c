@@ -143,7 +143,7 @@ static bool note_event(lode_context *context, lode_event *event) {
 }
 
 lode_status lode_context_record(lode_context *context, lode_stream *stream, lode_event **out) {
-  lode_status status = stream->device->api->event_record(stream, out, &context->error);
+  lode_status status = stream->device->api->event_record(stream, false, out, &context->error);
   if (status == LODE_OK && !note_event(context, *out)) {
     lode_event_unref(*out);
     status = lode_fail(&context->error, LODE_NOMEM, "lode: no host memory to note an event");

@@ -133,7 +133,8 @@ typedef struct lode_memory {
   int64_t used;     /* bytes in blocks that somebody holds */
   int64_t reserved; /* bytes taken from the system: used + kept for reuse */
   int64_t peak_used, peak_reserved;
-  int64_t budget;    /* bytes that `reserved` may reach; 0: no limit but the system's */
+  int64_t budget;    /* bytes that `reserved` may reach, or `used` where memory comes in large pieces (a
+                      * GPU's pool, by 32 MiB); 0: no limit but the system's */
   int64_t available; /* what the system says is left for us; -1 unknown */
 } lode_memory;
 
@@ -176,14 +177,16 @@ typedef struct lode_device_api {
   void (*memory)(lode_device *device, lode_memory *out);
   void (*set_budget)(lode_device *device, int64_t bytes);
 
-  /* Transfers. copy_in: the host memory may be reused on return. copy_out: waits until the
-   * bytes have arrived. copy_within: device to device. All are dense. */
+  /* Transfers. copy_in: the host memory may be reused on return. copy_out: of contents that
+   * are there (waited for), from any stream; waits until the bytes have arrived. copy_within: device to device.
+   * All are dense. */
   lode_status (*copy_in)(lode_stream *stream, void *block, const void *host, size_t bytes, lode_error *error);
   lode_status (*copy_out)(lode_stream *stream, void *host, const void *block, size_t bytes, lode_error *error);
   lode_status (*copy_within)(lode_stream *stream, void *to, const void *from, size_t bytes, lode_error *error);
 
   /* Compute. Arguments are copied before return. run never fails for its values; linear algebra
-   * answers UNAVAILABLE, saying why, where its part cannot be had. */
+   * answers UNAVAILABLE, saying why, where its part cannot be had. All may answer NOMEM, for a workspace, and
+   * are then called again with the same arguments: solve has not touched x by then. */
   lode_status (*run)(lode_stream *stream, const lode_program *program, const lode_args *args,
                      lode_error *error);
   lode_status (*product)(lode_stream *stream, const lode_product_args *args, lode_error *error);
@@ -196,15 +199,16 @@ typedef struct lode_device_api {
   /* Streams and events. stream_new: a new reference. stream_free: called when the last reference
    * goes; work already enqueued is still done, and the call may wait for it. stream_sync waits for
    * all work enqueued. stream_wait: later work on `stream` happens after `event` (for an inline
-   * stream this waits at once). event_record: a new event behind all work of the stream so far.
-   * event_ready never waits. event_wait: says whether it had to wait, and fails if work between the stream's
-   * event before this one and this one did (which stream_sync says too). event_seconds: from
-   * `start` to `end` as the device did the work; both must be reached (INVALID otherwise). */
+   * stream this waits at once). event_record: a new event behind all work of the stream so far; `timed`:
+   * event_seconds may ask it. event_ready never waits. event_wait: says whether it had to wait, and fails if
+   * work between the stream's event before this one and this one did (which stream_sync says too).
+   * event_seconds: from `start` to `end` as the device did the work; both must be reached (INVALID otherwise).
+   */
   lode_status (*stream_new)(lode_device *device, bool is_inline, lode_stream **out, lode_error *error);
   void (*stream_free)(lode_stream *stream);
   lode_status (*stream_sync)(lode_stream *stream, lode_error *error);
   lode_status (*stream_wait)(lode_stream *stream, lode_event *event, lode_error *error);
-  lode_status (*event_record)(lode_stream *stream, lode_event **out, lode_error *error);
+  lode_status (*event_record)(lode_stream *stream, bool timed, lode_event **out, lode_error *error);
   bool (*event_ready)(lode_event *event);
   lode_status (*event_wait)(lode_event *event, bool *waited, lode_error *error);
   lode_status (*event_seconds)(lode_event *start, lode_event *end, double *seconds, lode_error *error);

@@ -409,7 +409,9 @@ static lode_status run_product(lode_node *node, lode_node *a, lode_node *b, lode
   as_matrix(b, &args.b);
   if (lode_shape_count(&node->shape) == 0) return LODE_OK;
   lode_count(node->device, LODE_COUNT_products);
-  return lode_context_named(context, "matmul", node->device->api->product(stream, &args, &context->error));
+  lode_status status;
+  LODE_WITH_LADDER(context, node->device, status, node->device->api->product(stream, &args, &context->error));
+  return lode_context_named(context, "matmul", status);
 }
 
 lode_status lode_compute_matmul(lode_node *node) {
@@ -469,7 +471,9 @@ static lode_status run_factor(lode_node *node, lode_node *a, lode_factor *factor
                            .info = factor->info->block,
                            .outcome = factor->outcome};
   lode_count(node->device, LODE_COUNT_factors);
-  return lode_context_named(context, called(node), node->device->api->factor(stream, &args, &context->error));
+  lode_status status;
+  LODE_WITH_LADDER(context, node->device, status, node->device->api->factor(stream, &args, &context->error));
+  return lode_context_named(context, called(node), status);
 }
 
 static void drop_storages(lode_factor *factor) {
@@ -520,9 +524,10 @@ static lode_status run_solve(lode_node *node, lode_storage *x) {
                           .outcome = factor->outcome,
                           .x = x->block};
   if (lode_shape_count(&node->shape) > 0) {
+    lode_status status;
     lode_count(node->device, LODE_COUNT_solves);
-    LODE_TRY(
-        lode_context_named(context, called(node), node->device->api->solve(stream, &args, &context->error)));
+    LODE_WITH_LADDER(context, node->device, status, node->device->api->solve(stream, &args, &context->error));
+    LODE_TRY(lode_context_named(context, called(node), status));
   }
   LODE_TRY(lode_fault_merge(&node->fault, node->input[0]->fault, &context->error));
   return lode_fault_merge(&node->fault, node->own_fault, &context->error);

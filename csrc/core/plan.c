@@ -194,8 +194,9 @@ static lode_status enqueue(lode_planner *p, const plan_job *job) {
   program->form = (uint8_t)job->form;
   program->reduction = job->reduction;
   program->dtype = program->value[program->nvalues - 1].dtype;
-  LODE_TRY(
-      lode_context_named(context, "compute", device->api->run(stream, program, &p->args, &context->error)));
+  lode_status status;
+  LODE_WITH_LADDER(context, device, status, device->api->run(stream, program, &p->args, &context->error));
+  LODE_TRY(lode_context_named(context, "compute", status));
   lode_count(device, LODE_COUNT_programs);
   return LODE_OK;
 }

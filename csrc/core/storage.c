@@ -19,6 +19,12 @@ static void header_free(lode_context *context, lode_storage *storage) {
   context->unused_storages = storage;
 }
 
+void lode_storage_relieve(lode_context *context, lode_device *device) {
+  context->short_of = device;
+  lode_context_drain(context);
+  device->api->trim(device);
+}
+
 lode_status lode_storage_new(lode_context *context, const char *who, lode_device *device, size_t bytes,
                              lode_storage **out) {
   lode_stream *stream;
@@ -27,14 +33,8 @@ lode_status lode_storage_new(lode_context *context, const char *who, lode_device
   lode_storage *storage = header_new(context);
   if (storage == NULL) return lode_fail(&context->error, LODE_NOMEM, "%s: no host memory for a storage", who);
   if (bytes == 0) bytes = 1;
-  status = device->api->alloc(stream, bytes, &storage->block, &context->error);
-  if (status == LODE_NOMEM) {
-    context->short_of = device;
-    lode_context_drain(context);
-    device->api->trim(device);
-    status = device->api->alloc(stream, bytes, &storage->block, &context->error);
-    if (status == LODE_OK) lode_count(device, LODE_COUNT_retries);
-  }
+  LODE_WITH_LADDER(context, device, status,
+                   device->api->alloc(stream, bytes, &storage->block, &context->error));
   if (status != LODE_OK) {
     header_free(context, storage);
     return lode_context_named(context, who, status);

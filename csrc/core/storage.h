@@ -30,6 +30,19 @@ typedef struct lode_storage {
  * Lua's garbage and calls again. The device that was short is context->short_of. */
 lode_status lode_storage_new(lode_context *context, const char *who, lode_device *device, size_t bytes,
                              lode_storage **out);
+/* For any other call of a device that answered NOMEM: does the ladder's first steps, so that the caller may
+ * call once more. */
+void lode_storage_relieve(lode_context *context, lode_device *device);
+/* `call` once more where the first time found no memory: an expression that gives a lode_status. */
+#define LODE_WITH_LADDER(context, device, status, call)                                                        \
+  do {                                                                                                         \
+    (status) = (call);                                                                                         \
+    if ((status) != LODE_NOMEM) break;                                                                         \
+    lode_storage_relieve(context, device);                                                                     \
+    (status) = (call);                                                                                         \
+    if ((status) == LODE_OK) lode_count(device, LODE_COUNT_retries);                                           \
+  } while (0)
+
 lode_storage *lode_storage_ref(lode_storage *storage);
 void lode_storage_unref(lode_storage *storage); /* NULL is allowed */
 

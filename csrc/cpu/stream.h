@@ -24,7 +24,7 @@ lode_status lode_cpu_stream_new(lode_device *device, bool is_inline, lode_stream
 void lode_cpu_stream_free(lode_stream *stream);
 lode_status lode_cpu_stream_sync(lode_stream *stream, lode_error *error);
 lode_status lode_cpu_stream_wait(lode_stream *stream, lode_event *event, lode_error *error);
-lode_status lode_cpu_event_record(lode_stream *stream, lode_event **out, lode_error *error);
+lode_status lode_cpu_event_record(lode_stream *stream, bool timed, lode_event **out, lode_error *error);
 bool lode_cpu_event_ready(lode_event *event);
 lode_status lode_cpu_event_wait(lode_event *event, bool *waited, lode_error *error);
 lode_status lode_cpu_event_seconds(lode_event *start, lode_event *end, double *seconds, lode_error *error);

@@ -108,9 +108,6 @@ bool lode_cuda_event_ready(lode_event *event);
 lode_status lode_cuda_event_wait(lode_event *event, bool *waited, lode_error *error);
 lode_status lode_cuda_event_seconds(lode_event *start, lode_event *end, double *seconds, lode_error *error);
 void lode_cuda_event_free(lode_event *event);
-CUevent lode_cuda_event_handle(const lode_event *event);
-/* The stream an event was recorded on, which the event keeps alive. */
-lode_stream *lode_cuda_event_stream(const lode_event *event);
 
 /* ---- transfer.c ---------------------------------------------------------------- */
 

@@ -46,9 +46,10 @@ static lode_status ensure_open(lode_cuda_device *device, lode_error *error) {
   return status;
 }
 
-/* Errors of the driver name the device. */
+/* Errors of the driver name the device, once. */
 static lode_status name_device(lode_device *device, lode_status status, lode_error *error) {
   if (status != LODE_SYSTEM || error == NULL) return status;
+  if (strncmp(error->text, device->name, strlen(device->name)) == 0) return status;
   lode_error text = *error;
   return lode_fail(error, status, "%s: %.480s", device->name, text.text);
 }
@@ -197,8 +198,8 @@ static lode_status device_stream_wait(lode_stream *stream, lode_event *event, lo
   INSIDE(stream->device, error, lode_cuda_stream_wait(stream, event, error));
 }
 
-static lode_status device_event_record(lode_stream *stream, lode_event **out, lode_error *error) {
-  INSIDE(stream->device, error, lode_cuda_event_record(stream, true, out, error));
+static lode_status device_event_record(lode_stream *stream, bool timed, lode_event **out, lode_error *error) {
+  INSIDE(stream->device, error, lode_cuda_event_record(stream, timed, out, error));
 }
 
 /* True where nothing can be asked any more: who waits then is told. */

@@ -84,13 +84,14 @@ static lode_status resolve(void *library, lode_error *error) {
 }
 
 static lode_status start(lode_error *error) {
+  if (pthread_atfork(NULL, NULL, note_fork) != 0)
+    return lode_fail(error, LODE_UNAVAILABLE, "no host memory to watch for forks");
   CUresult result = lode_cu.cuInit(0);
   if (result == CUDA_ERROR_NO_DEVICE)
     return lode_fail(error, LODE_UNAVAILABLE, "the NVIDIA driver shows no GPU to this process");
   lode_error text;
   if (lode_driver_check(result, "cuInit", &text) != LODE_OK)
     return lode_fail(error, LODE_UNAVAILABLE, "the NVIDIA driver does not start: %.400s", text.text);
-  pthread_atfork(NULL, NULL, note_fork);
   return LODE_OK;
 }
 

@@ -19,7 +19,7 @@ typedef enum lode_kernel {
       LODE_NKERNELS
 } lode_kernel;
 
-enum { LODE_BLOCK = 256 }; /* threads of a block, at most: kernels are compiled for it */
+enum { LODE_BLOCK_THREADS = 256 }; /* threads of a block, at most: kernels are compiled for it */
 
 /* The kernel for the current context. */
 lode_status lode_cuda_kernel(lode_kernel which, CUkernel *out, lode_error *error);

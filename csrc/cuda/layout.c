@@ -128,24 +128,26 @@ static void find_last_uses(const lode_program *program, int last[LODE_MAX_VALUES
   }
 }
 
+/* Bytes of a value in registers: gathers rename, numbers and constants are made where they are used. */
+static int64_t register_bytes(const lode_layout *layout, int v) {
+  const lode_value *value = &layout->program->value[v];
+  bool held =
+      value->kind == LODE_VALUE_OP || value->kind == LODE_VALUE_CAST || value->kind == LODE_VALUE_ACCESS;
+  return held ? layout->width[v] * (int64_t)lode_dtype_size((lode_dtype)value->dtype) : 0;
+}
+
 static bool fits_registers(const lode_layout *layout) {
   const lode_program *program = layout->program;
   int last[LODE_MAX_VALUES];
-  int64_t operations = 0, live = 0;
+  int64_t ended[LODE_MAX_VALUES] = {0}, operations = 0, live = 0;
   find_last_uses(program, last);
   for (int v = 0; v < program->nvalues; v++) {
-    const lode_value *value = &program->value[v];
     if (layout->width[v] > LODE_ROW_REGISTERS) return false;
-    operations += value->kind != LODE_VALUE_CONST ? layout->width[v] : 0;
-    if (value->kind == LODE_VALUE_OP || value->kind == LODE_VALUE_CAST || value->kind == LODE_VALUE_ACCESS)
-      live += layout->width[v] * (int64_t)lode_dtype_size((lode_dtype)value->dtype);
+    operations += layout->width[v];
+    live += register_bytes(layout, v);
+    ended[last[v]] += register_bytes(layout, v);
     if (live > LIVE_BYTES) return false;
-    for (int u = 0; u <= v; u++) {
-      const lode_value *ended = &program->value[u];
-      if (last[u] == v &&
-          (ended->kind == LODE_VALUE_OP || ended->kind == LODE_VALUE_CAST || ended->kind == LODE_VALUE_ACCESS))
-        live -= layout->width[u] * (int64_t)lode_dtype_size((lode_dtype)ended->dtype);
-    }
+    live -= ended[v];
   }
   return operations <= ROW_OPERATIONS;
 }
@@ -226,10 +228,13 @@ static void choose_wide(lode_layout *layout) {
 
 /* ---- reductions -------------------------------------------------------------------- */
 
-static int power_from(int64_t n, int most) {
-  int power = 1;
-  while (power < n && power < most) power *= 2;
-  return power;
+lode_cut lode_layout_cut(int64_t columns, int64_t length) {
+  lode_cut cut = {.C = 1, .group = 0};
+  int64_t chunks = (length + LODE_REDUCE_CHUNK - 1) / LODE_REDUCE_CHUNK;
+  while (cut.C < columns && cut.C < LODE_REDUCE_LANES) cut.C *= 2;
+  while (1 << cut.group < chunks && cut.C << cut.group < LODE_REDUCE_LANES) cut.group++;
+  cut.groups = (chunks + (1 << cut.group) - 1) >> cut.group;
+  return cut;
 }
 
 /* Whether sequences lie side by side rather than one behind the other. */
@@ -246,15 +251,13 @@ static void choose_reduction(lode_layout *layout) {
   const lode_args *args = layout->args;
   lode_structure *s = &layout->structure;
   bool inner = layout->program->form == LODE_REDUCE_INNER;
-  int64_t length = inner ? layout->each * args->inner : layout->each, columns = inner ? 1 : args->inner;
-  bool many = layout->kept * columns >= MANY_COLUMNS && length <= LODE_REDUCE_CHUNK;
+  bool many = layout->kept * layout->columns >= MANY_COLUMNS && layout->length <= LODE_REDUCE_CHUNK;
   if (inner && args->nreduced > 0 && args->inner <= LODE_SMALL_EXTENT) s->inner = (int32_t)args->inner;
   s->cut = LODE_TEMPLATE_COLUMNS;
-  if (length <= LODE_ROW_REGISTERS || (many && (!inner || across(layout)))) return;
+  if (layout->length <= LODE_ROW_REGISTERS || (many && (!inner || across(layout)))) return;
   s->cut = LODE_TEMPLATE_LANES;
-  s->columns = (uint8_t)power_from(columns, LODE_REDUCE_LANES);
-  int64_t chunks = (length + LODE_REDUCE_CHUNK - 1) / LODE_REDUCE_CHUNK;
-  s->group = (uint8_t)power_from(chunks, LODE_REDUCE_LANES / s->columns);
+  layout->cut = lode_layout_cut(layout->columns, layout->length);
+  s->columns = (uint8_t)layout->cut.C;
 }
 
 static void choose_elements(lode_layout *layout) {
@@ -315,12 +318,11 @@ static void add_parameters(lode_layout *layout) {
   layout->at_first = add_word(layout, layout->first);
   layout->at_count = add_word(layout, layout->count);
   layout->at_kept = add_word(layout, layout->kept);
-  if (s->cut == LODE_TEMPLATE_LANES || s->cut == LODE_TEMPLATE_COLUMNS) {
-    bool inner = program->form == LODE_REDUCE_INNER;
-    int64_t length = inner ? layout->each * args->inner : layout->each;
-    int64_t chunks = (length + LODE_REDUCE_CHUNK - 1) / LODE_REDUCE_CHUNK;
-    layout->at_length = add_word(layout, length);
-    layout->at_groups = add_word(layout, s->group == 0 ? 1 : (chunks + s->group - 1) / s->group);
+  if (s->cut == LODE_TEMPLATE_LANES || s->cut == LODE_TEMPLATE_COLUMNS)
+    layout->at_length = add_word(layout, layout->length);
+  if (s->cut == LODE_TEMPLATE_LANES) {
+    layout->at_group = add_word(layout, layout->cut.group);
+    layout->at_groups = add_word(layout, layout->cut.groups);
   }
   layout->at_workspace = (int16_t)layout->npointers; /* of LANES and WIDE; its pointer is set for the launch */
   layout->pointer[layout->npointers++] = NULL;
@@ -349,6 +351,9 @@ void lode_layout_make(lode_layout *layout, const lode_program *program, const lo
     else layout->each *= args->outer[d];
   }
   if (count < 0) layout->count = layout->kept;
+  bool inner = program->form == LODE_REDUCE_INNER;
+  layout->length = inner ? layout->each * args->inner : layout->each;
+  layout->columns = inner ? 1 : args->inner;
   lode_structure *s = &layout->structure;
   s->form = program->form;
   s->reduction = program->form == LODE_REDUCE_NONE ? 0 : (uint8_t)program->reduction;

@@ -53,7 +53,7 @@ typedef struct lode_structure {
   uint8_t wide;             /* offsets are 64-bit */
   uint8_t vector;           /* ELEMENTS: elements of a thread */
   uint8_t nouter, nreduced; /* dims that rows are counted over */
-  uint8_t columns, group;   /* LANES: templates.h's C and G */
+  uint8_t columns;          /* LANES: templates.h's C */
   uint8_t global;           /* WIDE: values lie in a workspace, because shared memory is too small */
   uint8_t gathers;
   uint16_t rows; /* ROWS, WIDE: of a block */
@@ -62,6 +62,15 @@ typedef struct lode_structure {
   lode_access_class access[LODE_PLACES];
 } lode_structure;
 
+/* How long sequences are cut among blocks, in the words of templates.h: units of C columns, groups of 2^group
+ * chunks, as many groups. */
+typedef struct lode_cut {
+  int C, group;
+  int64_t groups;
+} lode_cut;
+
+lode_cut lode_layout_cut(int64_t columns, int64_t length);
+
 /* Places of parameters are indices into pointer[] or word[]; -1: there is none. */
 typedef struct lode_layout {
   const lode_program *program;
@@ -69,6 +78,9 @@ typedef struct lode_layout {
   lode_structure structure;
   int64_t kept, each;   /* products of the kept and of the reduced outer extents */
   int64_t first, count; /* ROWS, WIDE: the rows to do */
+  int64_t length;       /* reductions: of a sequence */
+  int64_t columns;      /* reductions: sequences side by side */
+  lode_cut cut;         /* LANES */
 
   /* ROWS, WIDE: elements in a row of each value: 1 also where a row is one element repeated. */
   int32_t width[LODE_MAX_VALUES];
@@ -83,7 +95,7 @@ typedef struct lode_layout {
   int16_t at_stride[LODE_PLACES][LODE_MAX_DIMS];
   int16_t at_const[LODE_MAX_CONSTS], at_extent[LODE_MAX_DIMS];
   int16_t at_space; /* the inner extent, where structure.inner is 0 */
-  int16_t at_kept, at_length, at_groups, at_all, at_workspace; /* reductions: see source.c */
+  int16_t at_kept, at_length, at_group, at_groups, at_workspace; /* reductions: see source.c */
   int16_t at_first, at_count;
 } lode_layout;
 

@@ -183,8 +183,8 @@ lode_status lode_cuda_transpose(const lode_cuda_work *work, const void *from, vo
                        : wide ? LODE_KERNEL_matrix_transpose_8
                               : LODE_KERNEL_matrix_transpose_4;
   lode_transpose_parameters p = {from, to, rows, columns, batch, lower};
-  int64_t items = thin ? (rows * columns * batch + LODE_BLOCK - 1) / LODE_BLOCK : down * across * batch;
-  return lode_cuda_start(work->stream, kernel, lode_cuda_blocks(work->stream, items), LODE_BLOCK, &p, error);
+  int64_t items = thin ? (rows * columns * batch + LODE_BLOCK_THREADS - 1) / LODE_BLOCK_THREADS : down * across * batch;
+  return lode_cuda_start(work->stream, kernel, lode_cuda_blocks(work->stream, items), LODE_BLOCK_THREADS, &p, error);
 }
 
 lode_status lode_cuda_pointers(const lode_cuda_work *work, const void *a, int64_t a_stride, void *x,
@@ -193,9 +193,9 @@ lode_status lode_cuda_pointers(const lode_cuda_work *work, const void *a, int64_
   void *block;
   LODE_TRY(lode_cuda_take(work->stream, bytes, &block, error));
   lode_pointers_parameters p = {{(char *)(uintptr_t)a, x}, {a_stride, x_stride}, batch, block};
-  int64_t blocks = lode_cuda_blocks(work->stream, (batch + LODE_BLOCK - 1) / LODE_BLOCK);
+  int64_t blocks = lode_cuda_blocks(work->stream, (batch + LODE_BLOCK_THREADS - 1) / LODE_BLOCK_THREADS);
   lode_status status =
-      lode_cuda_start(work->stream, LODE_KERNEL_matrix_pointers, blocks, LODE_BLOCK, &p, error);
+      lode_cuda_start(work->stream, LODE_KERNEL_matrix_pointers, blocks, LODE_BLOCK_THREADS, &p, error);
   if (status != LODE_OK) lode_cuda_give(work->stream, block, bytes);
   else *out = block;
   return status;

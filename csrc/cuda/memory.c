@@ -199,7 +199,7 @@ static void sweep_queue(struct lode_cuda_memory *memory, int most) {
 static lode_cuda_block *reuse(struct lode_cuda_memory *memory, lode_cuda_front *front, int klass) {
   lode_cuda_block *block = pop(front, klass);
   if (block == NULL && memory->queue != NULL) {
-    sweep_queue(memory, INT32_MAX);
+    sweep_queue(memory, SWEEP);
     block = pop(front, klass);
   }
   if (block != NULL || memory->pool != NULL) return block;

@@ -7,6 +7,7 @@
 #include "../core/reduce.h"
 #include "interpret.h"
 #include "kernels.h"
+#include "layout.h"
 
 enum { PIECE_BYTES = 32 << 20 };
 
@@ -20,11 +21,11 @@ typedef struct reduction {
   lode_args stored_args;
   int64_t kept, each;        /* products of extents */
   int64_t sequence, columns; /* elements of a sequence; sequences side by side */
-  int64_t group, groups;     /* chunks of a group, groups of a sequence */
-  int C;                     /* columns of a block */
-  int64_t most;              /* elements of a piece */
-  char *piece;               /* [most] elements, and a row more on both sides */
-  char *partial;             /* [kept, groups, columns]; NULL: one group */
+  lode_cut cut;
+  int64_t span;  /* elements of a group */
+  int64_t most;  /* elements of a piece */
+  char *piece;   /* [most] elements, and a row more on both sides */
+  char *partial; /* [kept, groups, columns]; NULL: one group */
   size_t size, piece_bytes, partial_bytes;
 } reduction;
 
@@ -44,19 +45,33 @@ static void count_extents(const lode_args *args, int64_t *kept, int64_t *each) {
   for (int d = 0; d < args->nouter; d++) *(d < args->nouter - args->nreduced ? kept : each) *= args->outer[d];
 }
 
+/* A pass leaves a result of LODE_COMBINE_ELEMENTS / columns groups, until one is left of each sequence. */
 lode_status lode_cuda_combine(lode_stream *stream, const lode_program *program, const lode_args *args,
                               char *partial, int64_t groups, lode_error *error) {
-  int64_t kept, each;
+  int64_t kept, each, columns = program->form == LODE_REDUCE_INNER ? 1 : args->inner;
   count_extents(args, &kept, &each);
-  lode_combine_parameters p = {.partial = partial,
-                               .kept = kept,
-                               .columns = program->form == LODE_REDUCE_INNER ? 1 : args->inner,
-                               .groups = groups,
-                               .dtype = program->dtype,
-                               .reduction = program->reduction,
-                               .out = result_of(program, args)};
-  int64_t units = kept * ceiling(p.columns, LODE_COMBINE_COLUMNS);
-  return lode_cuda_start(stream, LODE_KERNEL_combine, units, LODE_BLOCK, &p, error);
+  int64_t tiles = ceiling(columns, LODE_COMBINE_COLUMNS), span = LODE_COMBINE_ELEMENTS;
+  if (columns > 1) span /= LODE_COMBINE_COLUMNS;
+  size_t bytes = 0;
+  if (groups > span)
+    bytes = (size_t)(kept * ceiling(groups, span) * columns) * lode_dtype_size((lode_dtype)program->dtype);
+  void *other;
+  LODE_TRY(lode_cuda_take(stream, bytes, &other, error));
+  lode_combine_parameters p = {.from = partial, .to = other, .kept = kept, .columns = columns, .span = span};
+  p.dtype = program->dtype;
+  p.reduction = program->reduction;
+  p.out = result_of(program, args);
+  lode_status status = LODE_OK;
+  for (int64_t left; groups > 1 && status == LODE_OK; groups = left) {
+    left = ceiling(groups, span);
+    p.groups = groups;
+    status = lode_cuda_start(stream, LODE_KERNEL_combine, kept * tiles * left, LODE_BLOCK_THREADS, &p, error);
+    char *from = p.from;
+    p.from = p.to;
+    p.to = from;
+  }
+  lode_cuda_give(stream, other, bytes);
+  return status;
 }
 
 /* ---- pieces --------------------------------------------------------------------- */
@@ -79,24 +94,23 @@ static lode_status store_piece(reduction *r, int64_t from, int64_t to, const cha
 /* Reduces dense sequences at x: `kept` of them from kept index `first` on, elements [from, from + length). */
 static lode_status reduce_piece(const reduction *r, const char *x, int64_t first, int64_t kept, int64_t from,
                                 int64_t length, lode_error *error) {
-  int64_t span = r->group * LODE_REDUCE_CHUNK;
   lode_reduce_parameters p = {.x = x,
                               .partial = r->partial,
                               .first = first,
                               .kept = kept,
                               .columns = r->columns,
                               .length = length,
-                              .before = from / span,
-                              .groups = ceiling(length, span),
-                              .all = r->groups,
+                              .before = from / r->span,
+                              .groups = ceiling(length, r->span),
+                              .all = r->cut.groups,
                               .dtype = r->program->dtype,
                               .reduction = r->program->reduction,
-                              .C = r->C,
-                              .G = (int32_t)r->group,
+                              .C = r->cut.C,
+                              .group = r->cut.group,
                               .out = result_of(r->program, r->args)};
-  int64_t units = kept * ceiling(r->columns, r->C) * p.groups * p.G;
-  return lode_cuda_start(r->stream, LODE_KERNEL_reduce, ceiling(units * r->C, LODE_REDUCE_LANES), LODE_BLOCK,
-                         &p, error);
+  int64_t units = kept * ceiling(r->columns, p.C) * p.groups << p.group;
+  return lode_cuda_start(r->stream, LODE_KERNEL_reduce, ceiling(units * p.C, LODE_REDUCE_LANES), LODE_BLOCK_THREADS, &p,
+                         error);
 }
 
 /* Several whole sequences at a time. */
@@ -113,7 +127,7 @@ static lode_status whole_sequences(reduction *r, lode_error *error) {
 
 /* Several groups of one sequence at a time. */
 static lode_status parts_of_sequences(reduction *r, lode_error *error) {
-  int64_t span = r->group * LODE_REDUCE_CHUNK, most = r->most / (span * r->columns) * span;
+  int64_t most = r->most / (r->span * r->columns) * r->span;
   for (int64_t k = 0; k < r->kept; k++) {
     int64_t start = k * r->sequence * r->columns;
     for (int64_t from = 0; from < r->sequence; from += most) {
@@ -128,27 +142,19 @@ static lode_status parts_of_sequences(reduction *r, lode_error *error) {
 
 /* ---- one part -------------------------------------------------------------------- */
 
-static int64_t power_from(int64_t n, int64_t most) {
-  int64_t power = 1;
-  while (power < n && power < most) power *= 2;
-  return power;
-}
-
 static void describe(reduction *r) {
   bool inner = r->program->form == LODE_REDUCE_INNER;
   count_extents(r->args, &r->kept, &r->each);
   r->columns = inner ? 1 : r->args->inner;
   r->sequence = inner ? r->each * r->args->inner : r->each;
   r->size = lode_dtype_size((lode_dtype)r->program->dtype);
-  r->C = (int)power_from(r->columns, LODE_REDUCE_LANES);
-  int64_t chunks = ceiling(r->sequence, LODE_REDUCE_CHUNK);
-  r->group = power_from(chunks, LODE_REDUCE_LANES / r->C);
-  r->groups = ceiling(chunks, r->group);
+  r->cut = lode_layout_cut(r->columns, r->sequence);
+  r->span = (int64_t)LODE_REDUCE_CHUNK << r->cut.group;
   r->most = PIECE_BYTES / (int64_t)r->size;
   int64_t all = r->kept * r->sequence * r->columns;
   if (r->most > all) r->most = all;
   r->piece_bytes = (size_t)(r->most + 2 * r->args->inner * r->stored.gathers) * r->size;
-  r->partial_bytes = r->groups > 1 ? (size_t)(r->kept * r->groups * r->columns) * r->size : 0;
+  r->partial_bytes = r->cut.groups > 1 ? (size_t)(r->kept * r->cut.groups * r->columns) * r->size : 0;
   r->stored_args = *r->args;
   r->stored_args.nreduced = 0;
 }
@@ -162,8 +168,8 @@ static lode_status run_part(reduction *r, lode_error *error) {
     r->piece = piece;
     r->partial = partial;
     status = r->sequence * r->columns <= r->most ? whole_sequences(r, error) : parts_of_sequences(r, error);
-    if (status == LODE_OK && r->groups > 1)
-      status = lode_cuda_combine(r->stream, r->program, r->args, r->partial, r->groups, error);
+    if (status == LODE_OK && r->cut.groups > 1)
+      status = lode_cuda_combine(r->stream, r->program, r->args, r->partial, r->cut.groups, error);
     lode_cuda_give(r->stream, partial, r->partial_bytes);
   }
   lode_cuda_give(r->stream, piece, r->piece_bytes);

@@ -32,7 +32,7 @@ static lode_status own_product(lode_stream *stream, const lode_product_args *arg
   int64_t down = (args->m + LODE_PRODUCT_TILE - 1) / LODE_PRODUCT_TILE,
           across = (args->n + LODE_PRODUCT_TILE - 1) / LODE_PRODUCT_TILE;
   int64_t items =
-      is_thin ? (args->batch * args->m * args->n + LODE_BLOCK - 1) / LODE_BLOCK : args->batch * down * across;
+      is_thin ? (args->batch * args->m * args->n + LODE_BLOCK_THREADS - 1) / LODE_BLOCK_THREADS : args->batch * down * across;
   lode_product_parameters p = {.a = operand(&args->a),
                                .b = operand(&args->b),
                                .c = args->c,
@@ -41,7 +41,7 @@ static lode_status own_product(lode_stream *stream, const lode_product_args *arg
                                .n = args->n,
                                .k = args->k};
   return lode_cuda_start(stream, (is_thin ? thin : tiles)[args->dtype], lode_cuda_blocks(stream, items),
-                         LODE_BLOCK, &p, error);
+                         LODE_BLOCK_THREADS, &p, error);
 }
 
 /* ---- cuBLAS ---------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * launch. What is not compiled, yet or at all, is interpreted. */
 #include <string.h>
 
+#include "../core/reduce.h"
 #include "interpret.h"
 #include "jit.h"
 #include "kernels.h"
@@ -9,9 +10,10 @@
 #include "source.h"
 
 enum {
-  MOST_BLOCKS = 1 << 20,         /* kernels walk on with the stride of their grid */
-  BLOCKS_PER_MULTIPROCESSOR = 8, /* of ELEMENTS: what fills the device and reads far enough ahead */
-  GLOBAL_BYTES = 64 << 20        /* WIDE: of all blocks' workspaces, at most */
+  MOST_BLOCKS = 1 << 20,  /* kernels walk on with the stride of their grid */
+  ELEMENT_BLOCKS = 64,    /* ELEMENTS: a multiprocessor, at most */
+  GLOBAL_BLOCKS = 8,      /* WIDE in a workspace: the same */
+  GLOBAL_BYTES = 64 << 20 /* WIDE: all blocks' workspaces, at most */
 };
 
 static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -23,6 +25,11 @@ static lode_status find(lode_stream *stream, const lode_layout *layout, CUkernel
   return lode_jit_find(lode_cuda_home(stream), &request, kernel, error);
 }
 
+static const char *const templates[] = {
+    [LODE_TEMPLATE_ELEMENTS] = "elements", [LODE_TEMPLATE_ROWS] = "rows",   [LODE_TEMPLATE_WIDE] = "wide rows",
+    [LODE_TEMPLATE_COLUMNS] = "columns",   [LODE_TEMPLATE_LANES] = "lanes",
+};
+
 /* ---- launching ------------------------------------------------------------------ */
 
 static lode_status launch(lode_stream *stream, CUkernel kernel, const lode_layout *layout, int64_t blocks,
@@ -32,14 +39,18 @@ static lode_status launch(lode_stream *stream, CUkernel kernel, const lode_layou
   memcpy(parameters, layout->pointer, pointers);
   memcpy((char *)parameters + pointers, layout->word, (size_t)layout->nwords * sizeof layout->word[0]);
   if (blocks > MOST_BLOCKS) blocks = MOST_BLOCKS;
+  if (lode_cuda_tracing())
+    lode_cuda_trace("%s: a program by %s, %lld blocks of %d", stream->device->name,
+                    templates[layout->structure.cut], (long long)blocks, threads);
   return lode_cuda_launch(stream, kernel, blocks, threads, parameters, error);
 }
 
 static lode_status launch_elements(lode_stream *stream, CUkernel kernel, lode_layout *layout,
                                    lode_error *error) {
   int64_t vectors = ceiling(layout->kept * layout->args->inner, layout->structure.vector);
-  int64_t blocks = ceiling(vectors, LODE_BLOCK), most = lode_cuda_home(stream)->multiprocessors * 64;
-  return launch(stream, kernel, layout, blocks < most ? blocks : most, LODE_BLOCK, error);
+  int64_t blocks = ceiling(vectors, LODE_BLOCK_THREADS),
+          most = lode_cuda_home(stream)->multiprocessors * (int64_t)ELEMENT_BLOCKS;
+  return launch(stream, kernel, layout, blocks < most ? blocks : most, LODE_BLOCK_THREADS, error);
 }
 
 static lode_status launch_rows(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
@@ -49,42 +60,37 @@ static lode_status launch_rows(lode_stream *stream, CUkernel kernel, lode_layout
 
 static lode_status launch_wide(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
   int64_t blocks = ceiling(layout->count, layout->structure.rows);
-  if (!layout->structure.global) return launch(stream, kernel, layout, blocks, LODE_BLOCK, error);
+  if (!layout->structure.global) return launch(stream, kernel, layout, blocks, LODE_BLOCK_THREADS, error);
   int64_t each = layout->row_bytes * (int64_t)layout->structure.rows, most = GLOBAL_BYTES / each;
-  int64_t fill = lode_cuda_home(stream)->multiprocessors * (int64_t)BLOCKS_PER_MULTIPROCESSOR;
+  int64_t fill = lode_cuda_home(stream)->multiprocessors * (int64_t)GLOBAL_BLOCKS;
   if (most > fill) most = fill;
   if (blocks > most) blocks = most;
   void *workspace;
   LODE_TRY(lode_cuda_take(stream, (size_t)(blocks * each), &workspace, error));
   layout->pointer[layout->at_workspace] = workspace;
-  lode_status status = launch(stream, kernel, layout, blocks, LODE_BLOCK, error);
+  lode_status status = launch(stream, kernel, layout, blocks, LODE_BLOCK_THREADS, error);
   lode_cuda_give(stream, workspace, (size_t)(blocks * each));
   return status;
 }
 
-static int64_t columns_of(const lode_layout *layout) {
-  return layout->structure.form == LODE_REDUCE_INNER ? 1 : layout->args->inner;
-}
-
 static lode_status launch_columns(lode_stream *stream, CUkernel kernel, lode_layout *layout,
                                   lode_error *error) {
-  return launch(stream, kernel, layout, ceiling(layout->kept * columns_of(layout), LODE_BLOCK), LODE_BLOCK,
-                error);
+  return launch(stream, kernel, layout, ceiling(layout->kept * layout->columns, LODE_BLOCK_THREADS), LODE_BLOCK_THREADS, error);
 }
 
 /* Several groups of a sequence leave partial results, which are combined. */
 static lode_status launch_lanes(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
-  const lode_structure *s = &layout->structure;
-  int64_t columns = columns_of(layout), groups = layout->word[layout->at_groups];
-  int64_t units = layout->kept * ceiling(columns, s->columns) * groups * s->group;
-  size_t bytes =
-      groups > 1 ? (size_t)(layout->kept * groups * columns) * lode_dtype_size((lode_dtype)s->dtype) : 0;
+  const lode_cut *cut = &layout->cut;
+  int64_t results = layout->kept * layout->columns * cut->groups;
+  size_t bytes = cut->groups > 1 ? (size_t)results * lode_dtype_size((lode_dtype)layout->structure.dtype) : 0;
   void *partial = NULL;
   LODE_TRY(lode_cuda_take(stream, bytes, &partial, error));
   layout->pointer[layout->at_workspace] = partial;
-  lode_status status = launch(stream, kernel, layout, ceiling(units * s->columns, 16), LODE_BLOCK, error);
-  if (status == LODE_OK && groups > 1)
-    status = lode_cuda_combine(stream, layout->program, layout->args, partial, groups, error);
+  int64_t units = layout->kept * ceiling(layout->columns, cut->C) * cut->groups << cut->group;
+  lode_status status =
+      launch(stream, kernel, layout, ceiling(units * cut->C, LODE_REDUCE_LANES), LODE_BLOCK_THREADS, error);
+  if (status == LODE_OK && cut->groups > 1)
+    status = lode_cuda_combine(stream, layout->program, layout->args, partial, cut->groups, error);
   lode_cuda_give(stream, partial, bytes);
   return status;
 }

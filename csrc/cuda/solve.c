@@ -132,10 +132,10 @@ static lode_status solve_rows(solving *s, lode_error *error) {
 static lode_status spoil(const solving *s, lode_error *error) {
   const lode_solve_args *p = s->args;
   lode_spoil_parameters parameters = {p->info, p->x, p->batch, p->n * p->k};
-  int64_t items = (p->batch * p->n * p->k + LODE_BLOCK - 1) / LODE_BLOCK;
+  int64_t items = (p->batch * p->n * p->k + LODE_BLOCK_THREADS - 1) / LODE_BLOCK_THREADS;
   return lode_cuda_start(s->work.stream,
                          s->work.size == 8 ? LODE_KERNEL_matrix_spoil_8 : LODE_KERNEL_matrix_spoil_4,
-                         lode_cuda_blocks(s->work.stream, items), LODE_BLOCK, &parameters, error);
+                         lode_cuda_blocks(s->work.stream, items), LODE_BLOCK_THREADS, &parameters, error);
 }
 
 lode_status lode_cuda_solve(lode_stream *stream, const lode_solve_args *args, lode_error *error) {

@@ -401,9 +401,8 @@ static void write_lanes_kernel(lode_writer *w, const lode_layout *layout) {
   lode_write(w, "LODE_KERNEL(lode_program, lode_parameters) {\n  LODE_SHARED %s lanes[LODE_ITEMS];\n", T);
   lode_write(w, "  lode_reduce_shape s;\n  s.kept = p.w[%d];\n  s.columns = ", layout->at_kept);
   write_count_of_columns(w, layout);
-  lode_write(w,
-             ";\n  s.C = %d;\n  s.G = %d;\n  s.tiles = (s.columns + s.C - 1) / s.C;\n  s.groups = p.w[%d];\n",
-             s->columns, s->group, layout->at_groups);
+  lode_write(w, ";\n  s.C = %d;\n  s.group = (uint32_t)p.w[%d];\n  s.groups = p.w[%d];\n", s->columns,
+             layout->at_group, layout->at_groups);
   lode_write(w, "  lode_reduce_lanes<lode_job>(p, lanes, s, (I)p.w[%d], (%s *)p.b[%d], 0, s.groups);\n}\n",
              layout->at_length, T, layout->at_workspace);
 }

@@ -185,10 +185,6 @@ void lode_cuda_event_free(lode_event *base) {
   lode_stream_unref(stream);
 }
 
-CUevent lode_cuda_event_handle(const lode_event *event) { return ((const cuda_event *)event)->handle; }
-
-lode_stream *lode_cuda_event_stream(const lode_event *event) { return ((const cuda_event *)event)->stream; }
-
 /* ---- streams ----------------------------------------------------------------- */
 
 /* With its work done, or the device lost. What its front gives back must be seen by a synchronize, or trim
@@ -304,14 +300,17 @@ static cuda_event *mark_all(lode_cuda_device *device) {
 }
 
 /* Nobody else knows of an abandoned stream once it is off the list: so it is waited for without the lock. */
-static void drain_abandoned(struct lode_cuda_events *events) {
+static void drain_abandoned(lode_cuda_device *device) {
+  struct lode_cuda_events *events = device->events;
   lode_mutex_lock(&events->lock);
   lode_cuda_stream *stream = events->abandoned;
   events->abandoned = NULL;
   lode_mutex_unlock(&events->lock);
   while (stream != NULL) {
     lode_cuda_stream *next = stream->next;
-    lode_cu.cuEventSynchronize(stream->last);
+    bool waited;
+    if (lode_cuda_await(device, stream->last, &waited, NULL) == LODE_OK)
+      lode_cu.cuEventSynchronize(stream->last);
     destroy(stream);
     stream = next;
   }
@@ -328,5 +327,5 @@ void lode_cuda_drain(lode_cuda_device *device) {
       lode_cu.cuEventSynchronize(mark->handle);
     keep_event(device->events, mark);
   }
-  drain_abandoned(device->events);
+  drain_abandoned(device);
 }

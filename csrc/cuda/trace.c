@@ -18,7 +18,7 @@ bool lode_cuda_tracing(void) {
 
 void lode_cuda_trace(const char *format, ...) {
   if (!lode_cuda_tracing()) return;
-  char line[4096];
+  char line[64 << 10]; /* a compiler's log, in one write */
   int used = snprintf(line, sizeof line, "lode: ");
   va_list arguments;
   va_start(arguments, format);

@@ -183,19 +183,22 @@ static const struct {
   CUresult result;
   const char *name, *text;
 } errors[] = {
-#define X(name, text) {name, #name, text},
-    X(CUDA_SUCCESS, "no error") X(CUDA_ERROR_INVALID_VALUE, "invalid argument")
-        X(CUDA_ERROR_OUT_OF_MEMORY, "out of memory") X(CUDA_ERROR_NOT_INITIALIZED, "initialization error")
-            X(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected")
-                X(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal")
-                    X(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid")
-                        X(CUDA_ERROR_INVALID_CONTEXT, "invalid device context")
-                            X(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle")
-                                X(CUDA_ERROR_NOT_FOUND, "named symbol not found")
-                                    X(CUDA_ERROR_NOT_READY, "device not ready")
-                                        X(CUDA_ERROR_NOT_SUPPORTED, "operation not supported")
-                                            X(CUDA_ERROR_UNKNOWN, "unknown error")
-#undef X
+#define E(name, text)                                                                                          \
+  { name, #name, text }
+    E(CUDA_SUCCESS, "no error"),
+    E(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
+    E(CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
+    E(CUDA_ERROR_NOT_INITIALIZED, "initialization error"),
+    E(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected"),
+    E(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"),
+    E(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"),
+    E(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
+    E(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),
+    E(CUDA_ERROR_NOT_FOUND, "named symbol not found"),
+    E(CUDA_ERROR_NOT_READY, "device not ready"),
+    E(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
+    E(CUDA_ERROR_UNKNOWN, "unknown error"),
+#undef E
 };
 
 static CUresult error_text(CUresult error, const char **out, bool name) {

@@ -80,12 +80,14 @@ static bool compile_for(nvrtcProgram program, int architecture, int count, const
   char name[40];
   const char *list[64];
   size_t bytes = 0;
-  if (count >= 64 ||
+  int major = 0, minor = 0;
+  if (count >= 63 || real.nvrtcVersion(&major, &minor) != NVRTC_SUCCESS ||
       real.nvrtcCreateProgram(&inner, program->source, "lode_program.cu", 0, NULL, NULL) != NVRTC_SUCCESS)
     return false;
   snprintf(name, sizeof name, "--gpu-architecture=sm_%d", architecture);
   for (int i = 0; i < count; i++)
     list[i] = strncmp(options[i], "--gpu-architecture", 18) == 0 ? name : options[i];
+  if (major >= 13) list[count++] = "--Ofast-compile=max"; /* what matters here is that it compiles */
   nvrtcResult result = real.nvrtcCompileProgram(inner, count, list);
   if (result != NVRTC_SUCCESS) {
     append_log(program, name);

@@ -1,0 +1,89 @@
+-- Programs on a GPU in all the ways that its passes are cut (csrc/cuda/layout.h), compiled and interpreted: the same
+-- bits as on the CPU.
+local lode = require("lode")
+local support = require("spec.support")
+
+local on_cuda = support.cuda_only(it, function(why) pending(why) end)
+
+local function lag(x, n)
+  local width = x.shape[2]
+  return lode.concat({ x[{ {}, { 1, n } }], x[{ {}, { 1, width - n } }] }, 2)
+end
+
+-- `expression` is given random tensors of these shapes.
+local function case(expression, ...) return { expression = expression, shapes = { ... } } end
+
+local function check(cases)
+  return function(device)
+    local before = lode.jit
+    for _, mode in ipairs({ "wait", "off" }) do
+      lode.jit = mode
+      for i, c in ipairs(cases) do
+        for _, dtype in ipairs({ "f32", "f64" }) do
+          local function run(where)
+            local inputs = {}
+            for k, shape in ipairs(c.shapes) do
+              inputs[k] = lode.randn(shape, { dtype = dtype, device = where, seed = k }):compute()
+            end
+            return c.expression((unpack or table.unpack)(inputs)):download()
+          end
+          local expected, got = run("cpu"), run(device)
+          if expected ~= got then
+            lode.jit = before
+            error(("case %d, %s, jit %s: other bits than the CPU's"):format(i, dtype, mode))
+          end
+        end
+      end
+    end
+    lode.jit = before
+  end
+end
+
+describe("programs", function()
+  on_cuda("store elements, in vectors where they can", check({
+    case(function(x, y) return x * y + 1 end, { 1001 }, { 1001 }),
+    case(function(x, y) return x[{ { 2, 1000 } }] - y[{ { 1, 999 } }] end, { 1001 }, { 1001 }),
+    case(function(x, y) return x + y end, { 57, 20 }, { 20 }),
+    case(function(x, y) return (x + y):less(x * y) end, { 57, 20 }, { 57, 1 }),
+    case(function(x, y) return x.T * y end, { 33, 70 }, { 70, 33 }),
+    case(function(x, y) return x:flip() + y:to("i32"):to("f64") end, { 3, 5, 7 }, { 5, 7 }),
+  }))
+
+  on_cuda("work on rows in registers", check({
+    case(function(x) return ((x + lag(lag(x, 4), 4) - 2 * lag(x, 4)) ^ 2):sum(2) end, { 1000, 20 }),
+    case(function(x) return x + lag(x * 2, 4) end, { 1000, 20 }),
+    case(function(x, y) return lag(x, 3) * y end, { 129, 19 }, { 19 }),
+    case(function(x, y) return lag(x + y, 1) end, { 131, 32 }, { 131, 1 }),
+    case(function(x) return x:sum(2) end, { 1000, 7 }),
+    case(function(x) return (x.T * 2):max(2) end, { 18, 300 }),
+    case(function(x) return lag(x[{ {}, { 3, 14 } }], 2):prod(2) end, { 77, 20 }),
+  }))
+
+  on_cuda("work on wide rows in shared memory", check({
+    case(function(x) return x + lag(x * 3, 40) end, { 99, 200 }),
+    case(function(x) return (lag(lag(x * 3, 40) * x, 7) - x):sum(2) end, { 99, 256 }),
+    case(function(x, y) return lag(x * y, 1):min(2) end, { 3, 33 }, { 3, 1 }),
+  }))
+
+  on_cuda("reduce rows that are stored first", check({
+    case(function(x) return (x - lag(x, 4)):sum() end, { 3001, 20 }),
+    case(function(x) return (x - lag(x, 4)):sum(1) end, { 3001, 20 }),
+    case(function(x) return (x - lag(x, 40)):max(1) end, { 51, 100 }),
+  }))
+
+  on_cuda("reduce sequences of any length", check({
+    case(function(x) return x:sum() end, { 300007 }),
+    case(function(x) return x:sum(2) end, { 3, 40001 }),
+    case(function(x) return x:sum(2) end, { 300, 40 }),
+    case(function(x) return x:sum(1) end, { 40001, 3 }),
+    case(function(x) return x:sum(1) end, { 2500, 70 }),
+    case(function(x) return x:sum(1) end, { 1100, 900 }),
+    case(function(x) return x:sum(1) end, { 5, 900 }),
+    case(function(x) return x.T:sum(2) end, { 300, 2000 }),
+    case(function(x) return (x * 2):sum(2) end, { 5, 3000, 11 }),
+    case(function(x) return x:sum({ 1, 3 }) end, { 7, 3, 500, 11 }),
+    case(function(x) return x:sum({ 2, 4 }) end, { 7, 3, 50, 11 }),
+    case(function(x) return x:greater(3):any(2) end, { 20, 1500 }),
+    case(function(x) return x:to("i32"):sum(1) end, { 5000, 4 }),
+  }))
+end)
