@@ -126,7 +126,7 @@ $(MODULE)/cublas.so: $(CUBLAS_O)
 # flags of C: no contraction, no subnormals flushed.
 FATBIN  := build/fatbin/$(CUDA_ARCH)
 FATBINS := $(KERNELS:kernels/%.cu=$(FATBIN)/%.fatbin)
-NVFLAGS  = -arch=$(if $(filter all%,$(CUDA_ARCH)),$(CUDA_ARCH),sm_$(CUDA_ARCH)) -std=c++17 -O3 --fmad=false --ftz=false --prec-div=true --prec-sqrt=true -Icsrc -I.
+NVFLAGS  = $(CUDA_GENCODE) -std=c++17 -O3 --fmad=false --ftz=false --prec-div=true --prec-sqrt=true -Icsrc -I.
 
 $(FATBIN)/%.fatbin: kernels/%.cu
 	$(call say,NVCC,$< $(CUDA_ARCH))mkdir -p $(@D) && $(NVCC) -fatbin $(NVFLAGS) -MD -MF $(@:.fatbin=.d) -MT $@ -o $@ $<

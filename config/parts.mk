@@ -83,6 +83,10 @@ NVRTC_FOUND  := $(if $(wildcard $(CUDA_HOME)/include/nvrtc.h),$(if $(wildcard $(
 CUBLAS_FOUND := $(if $(wildcard $(CUDA_HOME)/include/cusolverDn.h),$(if $(wildcard $(CUDA_LIB)/libcusolver.so),yes))
 CUDA_CFLAGS  := -isystem $(CUDA_HOME)/include
 CUDA_DEFINES := -DLODE_HAVE_CUDA $(if $(NVRTC_FOUND),-DLODE_HAVE_NVRTC) $(if $(CUBLAS_FOUND),-DLODE_HAVE_CUBLAS)
+# all-major: the first architecture of every major version that this nvcc knows, from 7.5 on, and PTX of the last
+# for what is newer. (nvcc's own -arch=all-major has some that are too old, before CUDA 13.)
+CUDA_MAJORS   = $(shell $(NVCC) --list-gpu-arch | sed 's/compute_//' | sort -n | awk '$$1 >= 75 && !(int($$1 / 10) in seen) { seen[int($$1 / 10)] = 1; print $$1 }')
+CUDA_GENCODE  = $(if $(filter all-major,$(CUDA_ARCH)),$(foreach arch,$(CUDA_MAJORS),-gencode arch=compute_$(arch)$(comma)code=sm_$(arch)) -gencode arch=compute_$(lastword $(CUDA_MAJORS))$(comma)code=compute_$(lastword $(CUDA_MAJORS)),-arch=sm_$(CUDA_ARCH))
 CUDA_LINK     = -L$(CUDA_LIB) -Wl,--enable-new-dtags,-rpath,$(CUDA_LIB)
 endif
 

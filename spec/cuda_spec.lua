@@ -46,6 +46,22 @@ local function says(text, ...)
   end
 end
 
+describe("a read", function()
+  on_cuda("waits for what it reads, not for what was enqueued after it", function(device)
+    local x = lode.rand({ 1000 }, { device = device, seed = 1 }):compute():sync()
+    local n = support.busy_order(device, 700)
+    local a = lode.rand({ n, n }, { device = device, dtype = "f64", seed = 2 }):compute():sync()
+    a:matmul(a):compute():sync() -- cuBLAS is there
+    local want = x:download()
+    local before = stats("waits")
+    local late = a:matmul(a):matmul(a):compute()
+    assert.is_true(x:download() == want)
+    assert.is_false(late:ready())
+    assert.is_true(stats("waits") - before <= 1)
+    late:sync()
+  end)
+end)
+
 describe("lode.devices", function()
   on_cuda("says what a GPU is", function()
     local found

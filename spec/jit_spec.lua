@@ -87,6 +87,14 @@ describe("a program", function()
     end)
   end)
 
+  on_cuda("is compiled again for other options, which its file on disk belongs to", function()
+    with_folder(function(_, variables)
+      run(1, variables)
+      assert.is_truthy(run(1, variables .. " LODE_NVRTC_OPTIONS=-lineinfo"):find("loads 0\nright"))
+      assert.is_truthy(run(1, variables .. " LODE_NVRTC_OPTIONS=-lineinfo"):find("compiles 0"))
+    end)
+  end)
+
   on_cuda("is compiled again where its file is damaged, and replaces it", function()
     local changes = {
       function(bytes) return bytes:sub(1, math.floor(#bytes / 2)) end,

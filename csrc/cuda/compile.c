@@ -59,21 +59,24 @@ void lode_compile_describe(lode_properties *out) {
 
 /* ---- one job ------------------------------------------------------------------ */
 
-/* All that a binary depends on: the source, and what it is compiled by and for. */
+/* All that a binary depends on: the source, and what it is compiled by, for and with. */
 static char *disk_key(const lode_compile_job *job, size_t *bytes) {
-  size_t room = strlen(job->source) + 64;
-  char *key = malloc(room);
-  if (key == NULL) return NULL;
-  *bytes = (size_t)snprintf(key, room, "sm_%d NVRTC %d\n%s", job->device->capability, part.table.version,
-                            job->source);
+  char *options = part.table.options(job->device->capability);
+  size_t room = options != NULL ? strlen(options) + strlen(job->source) + 64 : 0;
+  char *key = room > 0 ? malloc(room) : NULL;
+  if (key != NULL)
+    *bytes = (size_t)snprintf(key, room, "sm_%d NVRTC %d\n%s%s", job->device->capability, part.table.version,
+                              options, job->source);
+  free(options);
   return key;
 }
 
 static lode_status load_binary(lode_compile_job *job, const void *binary) {
   CUlibrary library;
   LODE_CU(&job->error, cuLibraryLoadData, &library, binary, NULL, NULL, 0, NULL, NULL, 0);
-  LODE_CU(&job->error, cuLibraryGetKernel, &job->kernel, library, "lode_program");
-  return LODE_OK;
+  CUresult result = lode_cu.cuLibraryGetKernel(&job->kernel, library, "lode_program");
+  if (result != CUDA_SUCCESS) lode_cu.cuLibraryUnload(library);
+  return lode_driver_check(result, "cuLibraryGetKernel", &job->error);
 }
 
 static bool load_from_disk(lode_compile_job *job, const char *key, size_t key_bytes) {

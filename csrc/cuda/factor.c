@@ -103,8 +103,8 @@ static lode_status factor_as(lode_method method, const lode_cuda_work *work, con
                              lode_error *error) {
   LODE_TRY(by_method[method](work, f, error));
   lode_fault_parameters p = {f->info, f->batch, (int64_t *)(uintptr_t)&f->outcome->fault};
-  LODE_TRY(
-      lode_cuda_start(work->stream, LODE_KERNEL_matrix_fault, 1, f->batch <= 32 ? 32 : LODE_BLOCK_THREADS, &p, error));
+  LODE_TRY(lode_cuda_start(work->stream, LODE_KERNEL_matrix_fault, 1, f->batch <= 32 ? 32 : LODE_BLOCK_THREADS,
+                           &p, error));
   atomic_store(&f->outcome->method, method);
   return LODE_OK;
 }
@@ -126,12 +126,14 @@ static lode_status start_look(const lode_cuda_work *work, const lode_factor_args
   bool is_small = f->n <= SMALL, single = f->dtype == LODE_F32;
   lode_structure_parameters p = {f->a, f->n, f->batch, seen};
   int64_t side = (f->n + LODE_STRUCTURE_TILE - 1) / LODE_STRUCTURE_TILE;
-  int64_t items = is_small ? (f->batch * f->n * f->n + LODE_BLOCK_THREADS - 1) / LODE_BLOCK_THREADS : f->batch * side * side;
+  int64_t items = is_small ? (f->batch * f->n * f->n + LODE_BLOCK_THREADS - 1) / LODE_BLOCK_THREADS
+                           : f->batch * side * side;
   lode_kernel kernel =
       is_small ? single ? LODE_KERNEL_matrix_structure_thin_f32 : LODE_KERNEL_matrix_structure_thin_f64
       : single ? LODE_KERNEL_matrix_structure_f32
                : LODE_KERNEL_matrix_structure_f64;
-  return lode_cuda_start(work->stream, kernel, lode_cuda_blocks(work->stream, items), LODE_BLOCK_THREADS, &p, error);
+  return lode_cuda_start(work->stream, kernel, lode_cuda_blocks(work->stream, items), LODE_BLOCK_THREADS, &p,
+                         error);
 }
 
 /* What the matrices are not, to work->seen; waits. The kernel's blocks stop at what others have seen, so

@@ -76,24 +76,32 @@ static void done(lode_compile_job *job) {
   lode_mutex_unlock(&table.lock);
 }
 
-/* A pending entry for the request, handed to the compile thread. With the lock held. */
+/* Hands an entry to the compile thread. With the lock held. */
+static lode_status begin(lode_cuda_device *device, const lode_jit_request *request, entry *e,
+                         lode_error *error) {
+  char *source = request->source(request->context);
+  if (source == NULL) return lode_fail(error, LODE_NOMEM, "no host memory to compile a program");
+  e->job = (lode_compile_job){.device = device, .source = source, .done = done};
+  e->state = PENDING;
+  lode_status status = lode_compile_enqueue(&e->job, error);
+  if (status != LODE_OK) free(source);
+  return status;
+}
+
+/* A pending entry for the request. With the lock held. */
 static lode_status add(lode_cuda_device *device, const lode_jit_request *request, uint64_t h, entry **out,
                        lode_error *error) {
   entry *e = calloc(1, sizeof *e + request->key_bytes);
-  char *source = e != NULL ? request->source(request->context) : NULL;
-  if (source == NULL || !grow()) {
-    free(source);
+  if (e == NULL || !grow()) {
     free(e);
     return lode_fail(error, LODE_NOMEM, "no host memory to compile a program");
   }
-  e->job = (lode_compile_job){.device = device, .source = source, .done = done};
   e->hash = h;
   e->capability = device->capability;
   e->key_bytes = request->key_bytes;
   memcpy(e->key, request->key, request->key_bytes);
-  lode_status status = lode_compile_enqueue(&e->job, error);
+  lode_status status = begin(device, request, e, error);
   if (status != LODE_OK) {
-    free(source);
     free(e);
     return status;
   }
@@ -123,7 +131,9 @@ lode_status lode_jit_find(lode_cuda_device *device, const lode_jit_request *requ
   entry *e = find(request, device->capability, h);
   lode_status status = LODE_OK;
   if (e == NULL && lode_compile_available(NULL) == LODE_OK) status = add(device, request, h, &e, error);
-  if (e != NULL) status = settle(e, mode, kernel, error);
+  else if (e != NULL && e->state == FAILED && e->job.status == LODE_NOMEM) /* there may be some now */
+    status = begin(device, request, e, error);
+  if (status == LODE_OK && e != NULL) status = settle(e, mode, kernel, error);
   lode_mutex_unlock(&table.lock);
   return status;
 }

@@ -73,9 +73,12 @@ static bool row_stride(const lode_layout *layout, int a, int64_t *stride) {
   const lode_access *access = lode_layout_access(args, a);
   int dims = a == LODE_OUT ? args->nouter - args->nreduced : args->nouter;
   if (dims == 0 || args->outer[dims - 1] == 1) return false;
-  for (int d = dims - 2; d >= 0; d--)
-    if (args->outer[d] > 1 && access->stride[d] != access->stride[d + 1] * args->outer[d + 1]) return false;
   *stride = access->stride[dims - 1];
+  int64_t expected = *stride * args->outer[dims - 1];
+  for (int d = dims - 2; d >= 0; d--) {
+    if (args->outer[d] > 1 && access->stride[d] != expected) return false;
+    expected *= args->outer[d]; /* an extent of 1 is never stepped along, and its stride means nothing */
+  }
   return true;
 }
 
@@ -370,6 +373,13 @@ void lode_layout_make(lode_layout *layout, const lode_program *program, const lo
   choose_template(layout);
   add_parameters(layout);
 }
+
+_Static_assert(sizeof(lode_value) == 20, "values have no padding: they are compared as bytes");
+_Static_assert(sizeof(lode_structure) + LODE_MAX_VALUES * sizeof(lode_value) +
+                       LODE_MAX_SEGMENTS * 5 * sizeof(int16_t) <=
+                   LODE_KEY_BYTES,
+               "a key holds the structure, all values and all segments");
+_Static_assert((LODE_MAX_POINTERS + LODE_MAX_WORDS) * sizeof(int64_t) <= 4096, "what a launch may take");
 
 /* Segments hold padding, so their members are copied one by one. */
 size_t lode_layout_key(const lode_layout *layout, char key[LODE_KEY_BYTES]) {

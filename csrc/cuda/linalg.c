@@ -183,8 +183,10 @@ lode_status lode_cuda_transpose(const lode_cuda_work *work, const void *from, vo
                        : wide ? LODE_KERNEL_matrix_transpose_8
                               : LODE_KERNEL_matrix_transpose_4;
   lode_transpose_parameters p = {from, to, rows, columns, batch, lower};
-  int64_t items = thin ? (rows * columns * batch + LODE_BLOCK_THREADS - 1) / LODE_BLOCK_THREADS : down * across * batch;
-  return lode_cuda_start(work->stream, kernel, lode_cuda_blocks(work->stream, items), LODE_BLOCK_THREADS, &p, error);
+  int64_t items =
+      thin ? (rows * columns * batch + LODE_BLOCK_THREADS - 1) / LODE_BLOCK_THREADS : down * across * batch;
+  return lode_cuda_start(work->stream, kernel, lode_cuda_blocks(work->stream, items), LODE_BLOCK_THREADS, &p,
+                         error);
 }
 
 lode_status lode_cuda_pointers(const lode_cuda_work *work, const void *a, int64_t a_stride, void *x,

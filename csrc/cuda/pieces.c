@@ -109,8 +109,8 @@ static lode_status reduce_piece(const reduction *r, const char *x, int64_t first
                               .group = r->cut.group,
                               .out = result_of(r->program, r->args)};
   int64_t units = kept * ceiling(r->columns, p.C) * p.groups << p.group;
-  return lode_cuda_start(r->stream, LODE_KERNEL_reduce, ceiling(units * p.C, LODE_REDUCE_LANES), LODE_BLOCK_THREADS, &p,
-                         error);
+  return lode_cuda_start(r->stream, LODE_KERNEL_reduce, ceiling(units * p.C, LODE_REDUCE_LANES),
+                         LODE_BLOCK_THREADS, &p, error);
 }
 
 /* Several whole sequences at a time. */

@@ -32,9 +32,11 @@ static lode_status add_slab(struct lode_cuda_pinned *pinned, lode_error *error) 
   void *slab = NULL;
   CUdeviceptr seen;
   LODE_CU(error, cuMemHostAlloc, &slab, SLAB, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-  LODE_CU(error, cuMemHostGetDevicePointer, &seen, slab, 0);
-  if (seen != (CUdeviceptr)(uintptr_t)slab)
+  if (lode_cu.cuMemHostGetDevicePointer(&seen, slab, 0) != CUDA_SUCCESS ||
+      seen != (CUdeviceptr)(uintptr_t)slab) {
+    lode_cu.cuMemFreeHost(slab);
     return lode_fail(error, LODE_SYSTEM, "the platform has no unified addressing, which lode needs");
+  }
   for (size_t i = 0; i < SLAB; i += CELL) {
     cell *fresh = (cell *)((char *)slab + i);
     fresh->next = pinned->unused;

@@ -31,8 +31,8 @@ static lode_status own_product(lode_stream *stream, const lode_product_args *arg
   bool is_thin = multiplications(args) <= SMALL_PRODUCT || args->m < THIN || args->n < THIN;
   int64_t down = (args->m + LODE_PRODUCT_TILE - 1) / LODE_PRODUCT_TILE,
           across = (args->n + LODE_PRODUCT_TILE - 1) / LODE_PRODUCT_TILE;
-  int64_t items =
-      is_thin ? (args->batch * args->m * args->n + LODE_BLOCK_THREADS - 1) / LODE_BLOCK_THREADS : args->batch * down * across;
+  int64_t items = is_thin ? (args->batch * args->m * args->n + LODE_BLOCK_THREADS - 1) / LODE_BLOCK_THREADS
+                          : args->batch * down * across;
   lode_product_parameters p = {.a = operand(&args->a),
                                .b = operand(&args->b),
                                .c = args->c,

@@ -75,7 +75,8 @@ static lode_status launch_wide(lode_stream *stream, CUkernel kernel, lode_layout
 
 static lode_status launch_columns(lode_stream *stream, CUkernel kernel, lode_layout *layout,
                                   lode_error *error) {
-  return launch(stream, kernel, layout, ceiling(layout->kept * layout->columns, LODE_BLOCK_THREADS), LODE_BLOCK_THREADS, error);
+  return launch(stream, kernel, layout, ceiling(layout->kept * layout->columns, LODE_BLOCK_THREADS),
+                LODE_BLOCK_THREADS, error);
 }
 
 /* Several groups of a sequence leave partial results, which are combined. */

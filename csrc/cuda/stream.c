@@ -91,10 +91,16 @@ static CUresult sleep_until(lode_cuda_device *device, CUevent event) {
 }
 
 lode_status lode_cuda_await(lode_cuda_device *device, CUevent event, bool *waited, lode_error *error) {
+  lode_status status = lode_cuda_await_uncounted(device, event, waited, error);
+  if (*waited) lode_count(&device->base, LODE_COUNT_waits);
+  return status;
+}
+
+lode_status lode_cuda_await_uncounted(lode_cuda_device *device, CUevent event, bool *waited,
+                                      lode_error *error) {
   CUresult result = lode_cu.cuEventQuery(event);
   *waited = result == CUDA_ERROR_NOT_READY;
   if (*waited) {
-    lode_count(&device->base, LODE_COUNT_waits);
     int64_t end = lode_clock() + ASKING;
     while (result == CUDA_ERROR_NOT_READY && lode_clock() < end) result = lode_cu.cuEventQuery(event);
     if (result == CUDA_ERROR_NOT_READY) result = sleep_until(device, event);

@@ -7,7 +7,8 @@
  * without the lock.
  *
  * Out: the caller waits anyway, so each copy has a pair of pinned buffers of its own:
- * one arrives while the host empties the other. */
+ * one arrives while the host empties the other; and a stream of its own, so that it waits for no
+ * work that was enqueued after what it reads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ typedef struct piece {
 
 typedef struct landing {
   struct landing *next;
+  CUstream stream;
   char *buffer[2];
   CUevent event[2];
 } landing;
@@ -156,8 +158,11 @@ lode_status lode_cuda_copy_in(lode_stream *stream, void *block, const void *host
                               lode_error *error) {
   for (size_t done = 0; done < bytes; done += PIECE) {
     size_t left = bytes - done;
-    LODE_TRY(copy_piece(stream, (char *)block + done, (const char *)host + done, left < PIECE ? left : PIECE,
-                        error));
+    lode_status status =
+        copy_piece(stream, (char *)block + done, (const char *)host + done, left < PIECE ? left : PIECE, error);
+    if (status == LODE_OK) continue;
+    lode_cuda_stream_sync(stream, NULL); /* nobody will know of the pieces that are under way */
+    return status;
   }
   return LODE_OK;
 }
@@ -165,6 +170,7 @@ lode_status lode_cuda_copy_in(lode_stream *stream, void *block, const void *host
 /* ---- out ------------------------------------------------------------------------ */
 
 static lode_status complete(landing *pair, lode_error *error) {
+  if (pair->stream == NULL) LODE_CU(error, cuStreamCreate, &pair->stream, CU_STREAM_NON_BLOCKING);
   for (int i = 0; i < 2; i++) {
     LODE_TRY(pinned_buffer(LANDING, &pair->buffer[i], error));
     if (pair->event[i] == NULL) LODE_TRY(lode_cuda_event_handle_new(&pair->event[i], error));
@@ -194,32 +200,31 @@ static lode_status take_landing(struct lode_cuda_transfer *staging, landing **ou
 }
 
 /* Enqueues the copy of the part that starts at `done`. */
-static lode_status request(lode_stream *stream, landing *pair, const char *block, size_t done, size_t bytes,
-                           lode_error *error) {
-  CUstream handle = lode_cuda_stream_of(stream)->handle;
+static lode_status request(landing *pair, const char *block, size_t done, size_t bytes, lode_error *error) {
   int which = (int)(done / LANDING % 2);
   size_t left = bytes - done;
   LODE_CU(error, cuMemcpyDtoHAsync, pair->buffer[which], device_address(block + done),
-          left < LANDING ? left : LANDING, handle);
-  LODE_CU(error, cuEventRecord, pair->event[which], handle);
+          left < LANDING ? left : LANDING, pair->stream);
+  LODE_CU(error, cuEventRecord, pair->event[which], pair->stream);
   return LODE_OK;
 }
 
 /* Where a part is waited for, later ones are too: the wait is one, and counted once. */
 static lode_status arrive(lode_cuda_device *device, CUevent event, bool *waited, lode_error *error) {
+  bool again = false;
   if (!*waited) return lode_cuda_await(device, event, waited, error);
-  return lode_driver_check(lode_cu.cuEventSynchronize(event), "waiting for the device", error);
+  return lode_cuda_await_uncounted(device, event, &again, error);
 }
 
-static lode_status receive(lode_stream *stream, landing *pair, char *host, const char *block, size_t bytes,
+static lode_status receive(lode_cuda_device *device, landing *pair, char *host, const char *block, size_t bytes,
                            lode_error *error) {
   bool waited = false;
-  LODE_TRY(request(stream, pair, block, 0, bytes, error));
+  LODE_TRY(request(pair, block, 0, bytes, error));
   for (size_t done = 0; done < bytes; done += LANDING) {
     int which = (int)(done / LANDING % 2);
     size_t left = bytes - done;
-    if (left > LANDING) LODE_TRY(request(stream, pair, block, done + LANDING, bytes, error));
-    LODE_TRY(arrive(lode_cuda_home(stream), pair->event[which], &waited, error));
+    if (left > LANDING) LODE_TRY(request(pair, block, done + LANDING, bytes, error));
+    LODE_TRY(arrive(device, pair->event[which], &waited, error));
     memcpy(host + done, pair->buffer[which], left < LANDING ? left : LANDING);
   }
   return LODE_OK;
@@ -227,14 +232,14 @@ static lode_status receive(lode_stream *stream, landing *pair, char *host, const
 
 lode_status lode_cuda_copy_out(lode_stream *stream, void *host, const void *block, size_t bytes,
                                lode_error *error) {
-  struct lode_cuda_transfer *staging = lode_cuda_home(stream)->staging;
+  lode_cuda_device *device = lode_cuda_home(stream);
+  struct lode_cuda_transfer *staging = device->staging;
   landing *pair;
   if (bytes == 0) return LODE_OK;
   LODE_TRY(take_landing(staging, &pair, error));
-  lode_status status = receive(stream, pair, host, block, bytes, error);
-  /* A copy that is still under way must not arrive in a buffer that another uses. */
-  if (status != LODE_OK) lode_cuda_stream_sync(stream, NULL);
-  give_landing(staging, pair);
+  lode_status status = receive(device, pair, host, block, bytes, error);
+  /* A copy that may still be under way must not arrive in a buffer that another uses: the pair is given up. */
+  if (status == LODE_OK) give_landing(staging, pair);
   return status;
 }
 

@@ -6,29 +6,44 @@
  * options, separated by spaces ("-lineinfo", say). */
 #include "../nvrtc.h"
 
+#include <limits.h>
 #include <nvrtc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 32, MAX_TEXT = 512 };
+enum { MAX_OPTIONS = 32, MAX_TEXT = 512, MAX_KNOWN = 64 };
 
 typedef struct options {
   const char *list[MAX_OPTIONS];
   int count;
-  char architecture[32];
+  bool cubin; /* PTX otherwise, which the driver compiles */
+  char architecture[48];
   char more[MAX_TEXT]; /* LODE_NVRTC_OPTIONS, cut at its spaces */
 } options;
 
-static int newest; /* compute capability that this NVRTC knows last */
+/* What this NVRTC is: its version, and the compute capabilities that it knows. */
+static int version, known[MAX_KNOWN], nknown;
 
 static void add(options *o, const char *text) {
   if (o->count < MAX_OPTIONS) o->list[o->count++] = text;
 }
 
-static void set_options(options *o, int capability, bool cubin, int version) {
-  snprintf(o->architecture, sizeof o->architecture, "--gpu-architecture=%s_%d", cubin ? "sm" : "compute",
-           cubin ? capability : newest);
+/* The newest that it knows of those that the device can run. */
+static int nearest(int capability) {
+  int found = 0;
+  for (int i = 0; i < nknown; i++)
+    if (known[i] <= capability && known[i] > found) found = known[i];
+  return found;
+}
+
+/* A cubin runs on devices of its own major version; what is newer takes PTX. */
+static void set_options(options *o, int capability) {
+  int target = nearest(capability);
+  o->count = 0;
+  o->cubin = target / 10 == capability / 10;
+  snprintf(o->architecture, sizeof o->architecture, "--gpu-architecture=%s_%d", o->cubin ? "sm" : "compute",
+           target);
   add(o, o->architecture);
   add(o, "--std=c++17");
   add(o, "--fmad=false");
@@ -44,6 +59,15 @@ static void set_options(options *o, int capability, bool cubin, int version) {
   char *rest = NULL;
   for (char *word = strtok_r(o->more, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
     add(o, word);
+}
+
+static char *list_options(int capability) {
+  options o;
+  set_options(&o, capability);
+  char *text = malloc((size_t)MAX_OPTIONS * 64 + MAX_TEXT), *end = text;
+  if (text == NULL) return NULL;
+  for (int i = 0; i < o.count; i++) end += sprintf(end, "%s\n", o.list[i]);
+  return text;
 }
 
 static char *read_log(nvrtcProgram program) {
@@ -66,30 +90,25 @@ static char *read_binary(nvrtcProgram program, bool cubin, size_t *bytes) {
 
 static bool compile(const char *source, int capability, char **binary, size_t *bytes, char **log) {
   nvrtcProgram program;
-  options o = {.count = 0};
-  int major = 0, minor = 0;
-  bool cubin = capability <= newest;
+  options o;
   *binary = *log = NULL;
-  nvrtcVersion(&major, &minor);
-  set_options(&o, capability, cubin, 1000 * major + 10 * minor);
+  set_options(&o, capability);
   if (nvrtcCreateProgram(&program, source, "lode_program.cu", 0, NULL, NULL) != NVRTC_SUCCESS) return false;
   nvrtcResult result = nvrtcCompileProgram(program, o.count, o.list);
   *log = read_log(program);
-  if (result == NVRTC_SUCCESS) *binary = read_binary(program, cubin, bytes);
+  if (result == NVRTC_SUCCESS) *binary = read_binary(program, o.cubin, bytes);
   else if (*log == NULL) *log = strdup(nvrtcGetErrorString(result));
   nvrtcDestroyProgram(&program);
   return *binary != NULL;
 }
 
-static int find_newest(void) {
-  int count = 0, found = 0;
-  if (nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count <= 0) return 0;
-  int *list = malloc((size_t)count * sizeof *list);
-  if (list != NULL && nvrtcGetSupportedArchs(list) == NVRTC_SUCCESS)
-    for (int i = 0; i < count; i++)
-      if (list[i] > found) found = list[i];
-  free(list);
-  return found;
+static bool ask(void) {
+  int major = 0, minor = 0;
+  if (nvrtcVersion(&major, &minor) != NVRTC_SUCCESS || nvrtcGetNumSupportedArchs(&nknown) != NVRTC_SUCCESS ||
+      nknown < 1 || nknown > MAX_KNOWN || nvrtcGetSupportedArchs(known) != NVRTC_SUCCESS)
+    return false;
+  version = 1000 * major + 10 * minor;
+  return true;
 }
 
 __attribute__((visibility("default"))) lode_part_entry lode_part;
@@ -100,14 +119,13 @@ lode_status lode_part(const lode_services *core, lode_part_table *table, lode_er
   /* The loader reports it; nothing of another build's table may be touched. */
   if (core->version != LODE_PART_VERSION || strcmp(core->build, LODE_BUILD) != 0) return LODE_OK;
   lode_nvrtc *nvrtc = (lode_nvrtc *)table;
-  int major = 0, minor = 0;
-  newest = find_newest();
-  if (nvrtcVersion(&major, &minor) != NVRTC_SUCCESS || newest == 0) {
+  if (!ask()) {
     core->error_set(error, "NVRTC does not say what it is");
     return LODE_UNAVAILABLE;
   }
-  nvrtc->version = 1000 * major + 10 * minor;
-  nvrtc->newest = newest;
+  nvrtc->version = version;
+  nvrtc->newest = nearest(INT_MAX);
+  nvrtc->options = list_options;
   nvrtc->compile = compile;
   return LODE_OK;
 }
