@@ -374,6 +374,26 @@ describe("a driver that fails", function()
     end
   end)
 
+  emulated_it("for want of memory is asked again after trimming", function()
+    local computes = [[
+      lode.set_default({ device = "cuda", dtype = "f64" })
+      local A = lode.randn({ 40, 40 }, { seed = 1 }) + 40 * lode.eye(40)
+      local b = lode.ones({ 40, 3 })
+      local x = A:solve(b, { assume = "general" })
+      local long = lode.rand({ 40000 }, { seed = 2 })
+      print((A:matmul(x) - b):abs():max():item() < 1e-12, (long * 2):sum():item() == 2 * long:sum():item())
+    ]]
+    for _, name in ipairs({ "cuMemAllocFromPoolAsync", "cuLaunchKernel", "cuLibraryLoadData" }) do
+      for _, call in ipairs({ 1, 2, 3, 5, 8, 12 }) do
+        for _, jit in ipairs({ "wait", "off" }) do
+          local text = child(("lode.jit = %q "):format(jit) .. computes,
+            ("LODE_EMULATED_FAIL=%s:%d:2"):format(name, call))
+          assert(text == "true\ttrue", ("%s %d, jit %s: %s"):format(name, call, jit, text))
+        end
+      end
+    end
+  end)
+
   emulated_it("for good leaves the cpu usable", function()
     for _, name in ipairs(functions) do
       local text = child(script, ("LODE_EMULATED_LOST=1 LODE_EMULATED_FAIL=%s:2"):format(name))

@@ -25,7 +25,7 @@ local function check(cases)
             for k, shape in ipairs(c.shapes) do
               inputs[k] = lode.randn(shape, { dtype = dtype, device = where, seed = k }):compute()
             end
-            return c.expression((unpack or table.unpack)(inputs)):download()
+            return c.expression((unpack or table.unpack)(inputs)):download() -- luacheck: ignore
           end
           local expected, got = run("cpu"), run(device)
           if expected ~= got then

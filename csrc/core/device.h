@@ -186,7 +186,7 @@ typedef struct lode_device_api {
 
   /* Compute. Arguments are copied before return. run never fails for its values; linear algebra
    * answers UNAVAILABLE, saying why, where its part cannot be had. All may answer NOMEM, for a workspace, and
-   * are then called again with the same arguments: solve has not touched x by then. */
+   * are then called again with the same arguments (solve with x made anew). */
   lode_status (*run)(lode_stream *stream, const lode_program *program, const lode_args *args,
                      lode_error *error);
   lode_status (*product)(lode_stream *stream, const lode_product_args *args, lode_error *error);

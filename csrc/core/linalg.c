@@ -524,9 +524,13 @@ static lode_status run_solve(lode_node *node, lode_storage *x) {
                           .outcome = factor->outcome,
                           .x = x->block};
   if (lode_shape_count(&node->shape) > 0) {
-    lode_status status;
     lode_count(node->device, LODE_COUNT_solves);
-    LODE_WITH_LADDER(context, node->device, status, node->device->api->solve(stream, &args, &context->error));
+    lode_status status = node->device->api->solve(stream, &args, &context->error);
+    if (status == LODE_NOMEM) { /* as LODE_WITH_LADDER, but x may have been overwritten */
+      lode_storage_relieve(context, node->device);
+      LODE_TRY(lode_plan_into(node->input[1], x, &node->fault));
+      status = node->device->api->solve(stream, &args, &context->error);
+    }
     LODE_TRY(lode_context_named(context, called(node), status));
   }
   LODE_TRY(lode_fault_merge(&node->fault, node->input[0]->fault, &context->error));

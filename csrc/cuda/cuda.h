@@ -8,9 +8,10 @@
  *   stream      streams, events, waits
  *   transfer    copies, the pinned ring
  *   kernels     kernels built ahead of time (kernels/), launching
- *   jit         programs compiled at run time: caches and the compile thread; nvrtc/ is a part
- *   program     running a program: template, key, parameters; source: its text; interpret: without NVRTC
- *   linalg      products, factorizations, solves; blas/ is a part
+ *   jit         compiled programs by their key; compile: the disk and the compile thread; nvrtc/ is a part
+ *   program     running a program; layout: its template, key and parameters; source, source_rows, source_wide: its
+ *               text; interpret: without a compiler; pieces: reductions of what had to be stored first
+ *   linalg      what product, factor and solve share: handles, batches, small kernels; blas/ is a part
  *
  * Only device.c's table is called from outside. Each of its members enters the device's context and
  * leaves it again; all functions below are called inside. Nothing is called in a child of a fork. */

@@ -12,7 +12,7 @@
  *   LODE_EMULATED_VERSION=n   of CUDA that the driver knows (that of cuda.h)
  *   LODE_EMULATED_SLOW=n      work takes its stream n times as long again (3)
  *   LODE_EMULATED_LATE=n      microseconds until an event is reached, at least (10)
- *   LODE_EMULATED_FAIL=f:n    the n-th call of the function f fails with CUDA_ERROR_UNKNOWN
+ *   LODE_EMULATED_FAIL=f:n:e  the n-th call of the function f fails with error e (CUDA_ERROR_UNKNOWN)
  *   LODE_EMULATED_LOST=1      and so do all calls after it */
 #define _GNU_SOURCE
 #pragma GCC visibility push(default)
@@ -75,6 +75,7 @@ static block *blocks[BUCKETS];
 static struct CUctx_st contexts[MAX_GPUS];
 static char failing[64]; /* the function that fails; empty: none */
 static long failing_call;
+static int failing_error = CUDA_ERROR_UNKNOWN;
 static bool loses;
 static atomic_bool lost;
 
@@ -95,7 +96,8 @@ static void read_settings(void) {
   slow = (int)setting("LODE_EMULATED_SLOW", 3);
   late = (int)setting("LODE_EMULATED_LATE", 10);
   loses = setting("LODE_EMULATED_LOST", 0) != 0;
-  if (fail != NULL && sscanf(fail, "%63[^:]:%ld", failing, &failing_call) != 2) failing[0] = '\0';
+  if (fail != NULL && sscanf(fail, "%63[^:]:%ld:%d", failing, &failing_call, &failing_error) < 2)
+    failing[0] = '\0';
   for (int i = 0; i < MAX_GPUS; i++) contexts[i].device = i;
 }
 
@@ -108,7 +110,7 @@ static CUresult begin(const char *name) {
   pthread_mutex_unlock(&lock);
   if (!fails) return CUDA_SUCCESS;
   if (loses) atomic_store(&lost, true);
-  return CUDA_ERROR_UNKNOWN;
+  return (CUresult)failing_error;
 }
 
 static CUresult begin_inside(const char *name) {
