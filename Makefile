@@ -211,6 +211,7 @@ env:
 	@echo "export LUA_PATH='$(RUN_LUA_PATH)'"
 	@echo "export LUA_CPATH='$(RUN_LUA_CPATH)'"
 	@echo "export PATH='$(ROOT)/$(BUILD)/$(LUA_NAME)/bin':\"\$$PATH\""
+	@$(if $(EMULATE),printf 'export %s\n' $(EMULATOR_ENV))
 
 # ---- installing -------------------------------------------------------------
 

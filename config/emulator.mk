@@ -3,13 +3,19 @@
 # the C++ compiler and run one thread a block; NVRTC itself still compiles every
 # program, for the oldest and the newest architecture that it knows.
 #
-#   make check EMULATE=1      the specs, with the emulator's libraries before the real ones
+#   make check EMULATE=1                           the specs, with the emulator's libraries before the real ones
+#   make emulator; eval "$(make -s env EMULATE=1)"  scripts of one's own
 
 EMULATOR := $(BUILD)/emulator
 soname    = $(notdir $(firstword $(wildcard $(CUDA_LIB)/lib$(1).so.*) lib$(1).so))
 EMULATED := $(EMULATOR)/libcuda.so.1 $(EMULATOR)/$(call soname,nvrtc) $(EMULATOR)/$(call soname,cublas) $(EMULATOR)/$(call soname,cusolver)
 
 ifdef EMULATE
+ifneq ($(BUILDING),)
+ifeq ($(CUDA_FOUND),)
+$(error EMULATE=1 needs the CUDA device: $(CUDA_WHY))
+endif
+endif
 EMULATOR_ENV = "LD_LIBRARY_PATH=$(ROOT)/$(EMULATOR):$(LD_LIBRARY_PATH)" LODE_EMULATED=1 "XDG_CACHE_HOME=$(ROOT)/$(EMULATOR)/cache"
 endif
 
@@ -34,6 +40,6 @@ $(EMULATOR)/$(call soname,nvrtc): spec/emulator/nvrtc.c spec/emulator/shim.h
 $(EMULATOR)/$(call soname,cublas): spec/emulator/blas.c spec/emulator/worked.h
 	$(call say,LD,$@)mkdir -p $(@D) && $(EMULATOR_C) $(LAPACK_CFLAGS) -o $@ $< $(LAPACK_DIRS) $(LAPACK_LIBS) -lm
 
-$(EMULATOR)/$(call soname,cusolver): spec/emulator/solver.c
+$(EMULATOR)/$(call soname,cusolver): spec/emulator/solver.c spec/emulator/worked.h
 	$(call say,LD,$@)mkdir -p $(@D) && $(EMULATOR_C) $(LAPACK_CFLAGS) -o $@ $< $(LAPACK_DIRS) $(LAPACK_LIBS) -lm
 endif

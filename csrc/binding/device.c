@@ -116,7 +116,7 @@ static int device_sync(lua_State *L) {
   for (int i = 0; i < LODE_MAX_DEVICES; i++) {
     lode_device *device = c.context->stream[i].device;
     if (device == NULL || (only != NULL && device != only)) continue;
-    LODE_CHECK(&c, lode_context_sync(c.context, device));
+    LODE_CHECK(&c, lode_context_named(c.context, c.who, lode_context_sync(c.context, device)));
   }
   return 0;
 }
@@ -153,7 +153,9 @@ static int device_clock(lua_State *L) {
 static int device_jit(lua_State *L) {
   lode_call c = lode_enter(L, "jit");
   if (lua_gettop(L) > 0) {
-    const char *name = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : luaL_typename(L, 1);
+    if (lua_type(L, 1) != LUA_TSTRING)
+      lode_raise(&c, "a %s is no mode (there are \"wait\", \"background\", \"off\")", luaL_typename(L, 1));
+    const char *name = lua_tostring(L, 1);
     int mode = 0;
     while (mode < LODE_NJITMODES && strcmp(lode_jit_names[mode], name) != 0) mode++;
     if (mode == LODE_NJITMODES) lode_raise(&c, "'%s' is no mode (there are wait, background, off)", name);

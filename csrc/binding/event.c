@@ -39,7 +39,9 @@ static int event_record(lua_State *L) {
   if (stream->device != handle->device)
     lode_raise(&c, "a stream on %s, but the event is on %s", stream->device->name, handle->device->name);
   lode_event *event;
-  LODE_CHECK(&c, handle->device->api->event_record(stream, true, &event, &c.context->error));
+  LODE_CHECK(&c,
+             lode_context_named(c.context, c.who,
+                                handle->device->api->event_record(stream, true, &event, &c.context->error)));
   lode_event_unref(handle->event);
   handle->event = event;
   lua_settop(L, 1);
@@ -60,7 +62,9 @@ static int event_wait(lua_State *L) {
   lode_arguments_end(&c, 1);
   event_handle *handle = recorded_at(&c, 1);
   bool waited = false;
-  LODE_CHECK(&c, handle->device->api->event_wait(handle->event, &waited, &c.context->error));
+  LODE_CHECK(&c,
+             lode_context_named(c.context, c.who,
+                                handle->device->api->event_wait(handle->event, &waited, &c.context->error)));
   lua_pushboolean(L, waited);
   return 1;
 }
@@ -73,7 +77,9 @@ static int event_elapsed(lua_State *L) {
   if (start->device != end->device)
     lode_raise(&c, "events on %s and %s", start->device->name, end->device->name);
   double seconds = 0;
-  LODE_CHECK(&c, start->device->api->event_seconds(start->event, end->event, &seconds, &c.context->error));
+  LODE_CHECK(&c, lode_context_named(
+                     c.context, c.who,
+                     start->device->api->event_seconds(start->event, end->event, &seconds, &c.context->error)));
   lua_pushnumber(L, (lua_Number)seconds);
   return 1;
 }

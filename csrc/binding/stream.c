@@ -10,7 +10,9 @@ static int stream_new(lua_State *L) {
   lode_device *device = lode_argument_device(&c, 1);
   lode_streams_drain(c.state);
   lode_stream_handle *handle = lode_push(&c, LODE_TYPE_STREAM, sizeof *handle);
-  LODE_CHECK(&c, device->api->stream_new(device, false, &handle->stream, &c.context->error));
+  LODE_CHECK(&c,
+             lode_context_named(c.context, c.who,
+                                device->api->stream_new(device, false, &handle->stream, &c.context->error)));
   return 1;
 }
 
@@ -18,7 +20,8 @@ static int stream_sync(lua_State *L) {
   lode_call c = lode_enter(L, "sync");
   lode_arguments_end(&c, 1);
   lode_stream *stream = lode_argument_stream(&c, 1);
-  LODE_CHECK(&c, stream->device->api->stream_sync(stream, &c.context->error));
+  LODE_CHECK(&c,
+             lode_context_named(c.context, c.who, stream->device->api->stream_sync(stream, &c.context->error)));
   return 1;
 }
 

@@ -99,7 +99,7 @@ static void *read_all(const lode_call *c, lode_shape *shape, lode_dtype *dtype) 
   *dtype = (lode_dtype)node->dtype;
   void *buffer = lode_buffer_push(c, lode_node_bytes(node));
   node = lode_argument_tensor(c, 1);
-  LODE_CHECK(c, lode_node_read(node, buffer));
+  LODE_CHECK(c, lode_node_read(node, c->who, buffer));
   return buffer;
 }
 
@@ -135,7 +135,7 @@ static int transfer_item(lua_State *L) {
                count);
   lode_dtype dtype = (lode_dtype)node->dtype;
   lode_scalar value;
-  LODE_CHECK(&c, lode_node_read(node, &value));
+  LODE_CHECK(&c, lode_node_read(node, c.who, &value));
   lode_values_push_one(&c, dtype, &value);
   return 1;
 }
@@ -205,7 +205,7 @@ static int transfer_sync(lua_State *L) {
   lode_call c = lode_enter(L, "sync");
   lode_arguments_end(&c, 1);
   lode_node *node = node_of(&c, 1);
-  LODE_CHECK(&c, lode_node_sync(node));
+  LODE_CHECK(&c, lode_node_sync(node, c.who));
   return 1;
 }
 

@@ -43,7 +43,7 @@ static bool is_ours(const struct stat *about) {
 static bool find_place(place *p, const void *key, size_t key_bytes) {
   const char *off = lode_environment("LODE_CACHE"), *root = lode_environment("XDG_CACHE_HOME");
   const char *rest = "";
-  if (off != NULL && strcmp(off, "off") == 0) return false;
+  if (off != NULL && (strcmp(off, "off") == 0 || strcmp(off, "0") == 0)) return false;
   if (root == NULL || root[0] != '/') {
     root = lode_environment("HOME");
     rest = "/.cache";

@@ -3,7 +3,7 @@
  * full: a name that collides, a file that is damaged or of another version is as if
  * it were not there. Files are written apart and renamed, so that processes may
  * write the same one at once. A folder that cannot be used, or that others may
- * write to, is none; LODE_CACHE=off switches the cache off. No call fails. */
+ * write to, is none; LODE_CACHE=off (or 0) switches the cache off. No call fails. */
 #ifndef LODE_CACHE_H
 #define LODE_CACHE_H
 

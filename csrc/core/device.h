@@ -178,10 +178,11 @@ typedef struct lode_device_api {
   void (*set_budget)(lode_device *device, int64_t bytes);
 
   /* Transfers. copy_in: the host memory may be reused on return. copy_out: of contents that
-   * are there (waited for), from any stream; waits until the bytes have arrived. copy_within: device to device.
-   * All are dense. */
+   * are there behind `after` (NULL: now); waits until the bytes have arrived, and fails as event_wait does.
+   * copy_within: device to device. All are dense. */
   lode_status (*copy_in)(lode_stream *stream, void *block, const void *host, size_t bytes, lode_error *error);
-  lode_status (*copy_out)(lode_stream *stream, void *host, const void *block, size_t bytes, lode_error *error);
+  lode_status (*copy_out)(lode_device *device, void *host, const void *block, size_t bytes, lode_event *after,
+                          lode_error *error);
   lode_status (*copy_within)(lode_stream *stream, void *to, const void *from, size_t bytes, lode_error *error);
 
   /* Compute. Arguments are copied before return. run never fails for its values; linear algebra

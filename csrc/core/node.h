@@ -232,8 +232,8 @@ lode_status lode_node_to_device(lode_node *node, lode_device *device, lode_node 
 /* Enqueues what the nodes need; those that have elements are left alone. Does not wait. */
 lode_status lode_compute(lode_context *context, lode_node *const *node, int count);
 /* compute, wait for this node alone, raise NUMERIC failures it depends on. */
-lode_status lode_node_sync(lode_node *node);
-/* sync, then copy all elements to `host`, dense and row-major. */
-lode_status lode_node_read(lode_node *node, void *host);
+lode_status lode_node_sync(lode_node *node, const char *who);
+/* compute, wait for a copy of all elements to `host`, dense and row-major, and raise as sync does. */
+lode_status lode_node_read(lode_node *node, const char *who, void *host);
 
 #endif

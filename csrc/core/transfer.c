@@ -24,11 +24,12 @@ static lode_status copy_in(lode_node *node, const char *who, const void *host) {
   if (bytes == 0) return LODE_OK;
   if (node->dtype == LODE_BOOL) LODE_TRY(check_bools(node, who, host, bytes));
   LODE_TRY(lode_context_stream(context, node->device, &stream));
-  LODE_TRY(node->device->api->copy_in(stream, node->storage->block, host, bytes, &context->error));
+  LODE_TRY(lode_context_named(
+      context, who, node->device->api->copy_in(stream, node->storage->block, host, bytes, &context->error)));
   lode_count(node->device, LODE_COUNT_uploads);
   if (stream->is_inline) return LODE_OK;
   lode_event *event;
-  LODE_TRY(lode_context_record(context, stream, &event));
+  LODE_TRY(lode_context_named(context, who, lode_context_record(context, stream, &event)));
   lode_status status = lode_storage_used(node->storage, event, true, &context->error);
   lode_event_unref(event);
   return status;
@@ -80,40 +81,45 @@ lode_status lode_node_upload(lode_node **node, const void *host) {
 
 /* ---- out ---------------------------------------------------------------------------- */
 
-lode_status lode_node_sync(lode_node *node) {
-  lode_context *context = node->context;
-  LODE_TRY(lode_compute(context, &node, 1));
-  LODE_TRY(lode_storage_wait(node->storage, &context->error));
-  LODE_TRY(lode_fault_check(node->fault, &context->error));
-  return node->kind == LODE_NODE_FACTOR ? lode_fault_check(node->own_fault, &context->error) : LODE_OK;
+/* Raises what the node depends on and is known: after a wait for it. */
+static lode_status check_faults(lode_node *node) {
+  lode_error *error = &node->context->error;
+  LODE_TRY(lode_fault_check(node->fault, error));
+  return node->kind == LODE_NODE_FACTOR ? lode_fault_check(node->own_fault, error) : LODE_OK;
 }
 
-static lode_status copy_out(lode_node *node, void *host) {
+lode_status lode_node_sync(lode_node *node, const char *who) {
   lode_context *context = node->context;
-  size_t size = lode_dtype_size((lode_dtype)node->dtype);
-  lode_stream *stream;
-  if (lode_node_bytes(node) == 0) return LODE_OK;
-  LODE_TRY(lode_context_own_stream(context, node->device, &stream));
-  const char *from = (const char *)node->storage->block + node->offset * (int64_t)size;
-  LODE_TRY(node->device->api->copy_out(stream, host, from, lode_node_bytes(node), &context->error));
+  LODE_TRY(lode_compute(context, &node, 1));
+  LODE_TRY(lode_context_named(context, who, lode_storage_wait(node->storage, &context->error)));
+  return check_faults(node);
+}
+
+/* A read is one wait: for the copy, which the device orders behind what makes the contents. */
+static lode_status copy_out(lode_node *node, const char *who, void *host) {
+  lode_context *context = node->context;
+  lode_storage *storage = node->storage;
+  int64_t size = (int64_t)lode_dtype_size((lode_dtype)node->dtype);
+  if (lode_node_bytes(node) == 0) return lode_node_sync(node, who);
+  const char *from = (const char *)storage->block + node->offset * size;
+  LODE_TRY(lode_context_named(context, who,
+                              node->device->api->copy_out(node->device, host, from, lode_node_bytes(node),
+                                                          storage->write, &context->error)));
   lode_count(node->device, LODE_COUNT_downloads);
-  return LODE_OK;
+  return lode_node_sync(node, who);
 }
 
-lode_status lode_node_read(lode_node *node, void *host) {
+lode_status lode_node_read(lode_node *node, const char *who, void *host) {
   lode_context *context = node->context;
   LODE_TRY(lode_compute(context, &node, 1));
-  if (lode_node_contiguous(node)) {
-    LODE_TRY(lode_node_sync(node));
-    return copy_out(node, host);
-  }
+  if (lode_node_contiguous(node)) return copy_out(node, who, host);
   /* Gathered on the device first, by a cast that changes nothing: one dense copy leaves it. */
   lode_node *dense =
       lode_node_new(context, LODE_NODE_CAST, (lode_dtype)node->dtype, node->device, &node->shape);
   if (dense == NULL) return LODE_NOMEM;
   lode_status status = lode_node_inputs(dense, &node, 1);
-  if (status == LODE_OK) status = lode_node_sync(dense);
-  if (status == LODE_OK) status = copy_out(dense, host);
+  if (status == LODE_OK) status = lode_compute(context, &dense, 1);
+  if (status == LODE_OK) status = copy_out(dense, who, host);
   lode_node_unref(dense);
   return status;
 }
@@ -129,7 +135,7 @@ lode_status lode_node_to_device(lode_node *node, lode_device *device, lode_node 
   void *host = malloc(bytes > 0 ? bytes : 1);
   if (host == NULL)
     return lode_fail(&node->context->error, LODE_NOMEM, "to: no host memory for %zu bytes", bytes);
-  lode_status status = lode_node_read(node, host);
+  lode_status status = lode_node_read(node, "to", host);
   if (status == LODE_OK)
     status = lode_node_from_host(node->context, "to", device, &node->shape, (lode_dtype)node->dtype, host, out);
   free(host);

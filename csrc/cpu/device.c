@@ -74,9 +74,11 @@ static lode_status copy_in(lode_stream *stream, void *block, const void *host, s
   return LODE_OK;
 }
 
-static lode_status copy_out(lode_stream *stream, void *host, const void *block, size_t bytes,
+static lode_status copy_out(lode_device *device, void *host, const void *block, size_t bytes, lode_event *after,
                             lode_error *error) {
-  LODE_TRY(lode_cpu_stream_sync(stream, error));
+  (void)device;
+  bool waited;
+  if (after != NULL) LODE_TRY(lode_cpu_event_wait(after, &waited, error));
   lode_copy(host, block, bytes);
   return LODE_OK;
 }

@@ -105,8 +105,9 @@ static lode_status compile(lode_compile_job *job, const char *key, size_t key_by
   if (!compiled)
     return lode_fail(
         &job->error, LODE_SYSTEM,
-        "NVRTC could not compile the program; LODE_TRACE=1 prints its log, lode.jit = \"off\" does "
-        "without it");
+        "NVRTC could not compile the program%s; LODE_TRACE=1 prints its log, lode.jit = \"off\" does "
+        "without it",
+        lode_environment("LODE_NVRTC_OPTIONS") != NULL ? " (LODE_NVRTC_OPTIONS is set)" : "");
   lode_count(&job->device->base, LODE_COUNT_compiles);
   lode_status status = load_binary(job, binary);
   if (status == LODE_OK && key != NULL) lode_cache_write(key, key_bytes, binary, bytes);

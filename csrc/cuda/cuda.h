@@ -9,9 +9,9 @@
  *   transfer    copies, the pinned ring
  *   kernels     kernels built ahead of time (kernels/), launching
  *   jit         compiled programs by their key; compile: the disk and the compile thread; nvrtc/ is a part
- *   program     running a program; layout: its template, key and parameters; source, source_rows, source_wide: its
- *               text; interpret: without a compiler; pieces: reductions of what had to be stored first
- *   linalg      what product, factor and solve share: handles, batches, small kernels; blas/ is a part
+ *   program     running a program; layout: its template, key and parameters; source, source_rows, source_wide:
+ * its text; interpret: without a compiler; pieces: reductions of what had to be stored first linalg      what
+ * product, factor and solve share: handles, batches, small kernels; blas/ is a part
  *
  * Only device.c's table is called from outside. Each of its members enters the device's context and
  * leaves it again; all functions below are called inside. Nothing is called in a child of a fork. */
@@ -104,6 +104,8 @@ void lode_cuda_drain(lode_cuda_device *device);
 lode_status lode_cuda_stream_new(lode_cuda_device *device, lode_stream **out, lode_error *error);
 void lode_cuda_stream_free(lode_stream *stream);
 lode_status lode_cuda_stream_sync(lode_stream *stream, lode_error *error);
+/* Orders later work on a stream of the driver's behind the event. */
+lode_status lode_cuda_event_order(lode_event *event, CUstream stream, lode_error *error);
 lode_status lode_cuda_stream_wait(lode_stream *stream, lode_event *event, lode_error *error);
 /* timed: for event_seconds; it costs the caller and the device a microsecond more. */
 lode_status lode_cuda_event_record(lode_stream *stream, bool timed, lode_event **out, lode_error *error);
@@ -118,8 +120,8 @@ lode_status lode_cuda_transfer_open(lode_cuda_device *device,
                                     lode_error *error); /* takes no pinned memory yet */
 lode_status lode_cuda_copy_in(lode_stream *stream, void *block, const void *host, size_t bytes,
                               lode_error *error);
-lode_status lode_cuda_copy_out(lode_stream *stream, void *host, const void *block, size_t bytes,
-                               lode_error *error);
+lode_status lode_cuda_copy_out(lode_cuda_device *device, void *host, const void *block, size_t bytes,
+                               lode_event *after, lode_error *error);
 lode_status lode_cuda_copy_within(lode_stream *stream, void *to, const void *from, size_t bytes,
                                   lode_error *error);
 

@@ -48,7 +48,8 @@ static lode_status ensure_open(lode_cuda_device *device, lode_error *error) {
 
 /* Errors of the driver name the device, once. */
 static lode_status name_device(lode_device *device, lode_status status, lode_error *error) {
-  if (status != LODE_SYSTEM || error == NULL) return status;
+  if ((status != LODE_SYSTEM && status != LODE_NOMEM) || error == NULL) return status;
+  if (strstr(error->text, device->name) != NULL) return status;
   if (strncmp(error->text, device->name, strlen(device->name)) == 0) return status;
   lode_error text = *error;
   return lode_fail(error, status, "%s: %.480s", device->name, text.text);
@@ -147,9 +148,9 @@ static lode_status device_copy_in(lode_stream *stream, void *block, const void *
   INSIDE(stream->device, error, lode_cuda_copy_in(stream, block, host, bytes, error));
 }
 
-static lode_status device_copy_out(lode_stream *stream, void *host, const void *block, size_t bytes,
-                                   lode_error *error) {
-  INSIDE(stream->device, error, lode_cuda_copy_out(stream, host, block, bytes, error));
+static lode_status device_copy_out(lode_device *device, void *host, const void *block, size_t bytes,
+                                   lode_event *after, lode_error *error) {
+  INSIDE(device, error, lode_cuda_copy_out(lode_cuda_device_of(device), host, block, bytes, after, error));
 }
 
 static lode_status device_copy_within(lode_stream *stream, void *to, const void *from, size_t bytes,
@@ -316,9 +317,12 @@ static lode_status examine(lode_cuda_device *device, int index, lode_error *erro
   LODE_CU(error, cuDeviceGet, &device->handle, index);
   LODE_CU(error, cuDeviceTotalMem, &total, device->handle);
   device->total = (int64_t)total;
-  device->capability = 10 * attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
-                       attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-  device->multiprocessors = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  int major, minor;
+  LODE_CU(error, cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device->handle);
+  LODE_CU(error, cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device->handle);
+  LODE_CU(error, cuDeviceGetAttribute, &device->multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+          device->handle);
+  device->capability = 10 * major + minor;
   device->has_pools = attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0 && pools_allowed();
   if (device->capability < OLDEST)
     return lode_fail(error, LODE_UNAVAILABLE, "GPU %d has compute capability %d.%d, and %d.%d is needed", index,

@@ -282,8 +282,14 @@ lode_status lode_cuda_stream_sync(lode_stream *stream, lode_error *error) {
 
 lode_status lode_cuda_stream_wait(lode_stream *stream, lode_event *base, lode_error *error) {
   cuda_event *event = (cuda_event *)base;
-  if (event->stream == stream || atomic_load_explicit(&event->reached, memory_order_acquire)) return LODE_OK;
-  LODE_CU(error, cuStreamWaitEvent, lode_cuda_stream_of(stream)->handle, event->handle, CU_EVENT_WAIT_DEFAULT);
+  if (event->stream == stream) return LODE_OK;
+  return lode_cuda_event_order(base, lode_cuda_stream_of(stream)->handle, error);
+}
+
+lode_status lode_cuda_event_order(lode_event *base, CUstream stream, lode_error *error) {
+  cuda_event *event = (cuda_event *)base;
+  if (atomic_load_explicit(&event->reached, memory_order_acquire)) return LODE_OK;
+  LODE_CU(error, cuStreamWaitEvent, stream, event->handle, CU_EVENT_WAIT_DEFAULT);
   return LODE_OK;
 }
 

@@ -230,14 +230,14 @@ static lode_status receive(lode_cuda_device *device, landing *pair, char *host, 
   return LODE_OK;
 }
 
-lode_status lode_cuda_copy_out(lode_stream *stream, void *host, const void *block, size_t bytes,
-                               lode_error *error) {
-  lode_cuda_device *device = lode_cuda_home(stream);
+lode_status lode_cuda_copy_out(lode_cuda_device *device, void *host, const void *block, size_t bytes,
+                               lode_event *after, lode_error *error) {
   struct lode_cuda_transfer *staging = device->staging;
   landing *pair;
   if (bytes == 0) return LODE_OK;
   LODE_TRY(take_landing(staging, &pair, error));
-  lode_status status = receive(device, pair, host, block, bytes, error);
+  lode_status status = after != NULL ? lode_cuda_event_order(after, pair->stream, error) : LODE_OK;
+  if (status == LODE_OK) status = receive(device, pair, host, block, bytes, error);
   /* A copy that may still be under way must not arrive in a buffer that another uses: the pair is given up. */
   if (status == LODE_OK) give_landing(staging, pair);
   return status;

@@ -10,9 +10,18 @@ usage: lode COMMAND
   version   the version of lode and of Lua
   help      this text]]
 
+-- Each device computes and solves something first: then it can say which libraries it found.
 function commands.devices()
-  local report = require("lode.report.devices")
-  print(table.concat(report.lines(require("lode").devices()), "\n"))
+  local report, lode = require("lode.report.devices"), require("lode")
+  for _, entry in ipairs(lode.devices()) do
+    if entry.available then
+      pcall(function()
+        local one = lode.ones({ 1, 1 }, { device = entry.name })
+        one:solve(one * 2):sync()
+      end)
+    end
+  end
+  print(table.concat(report.lines(lode.devices()), "\n"))
   return 0
 end
 

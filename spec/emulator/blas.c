@@ -74,6 +74,7 @@ static bool is_triangle(cublasFillMode_t fill, cublasOperation_t operation) {
 }
 
 #define REFUSE(handle, condition)                                                                              \
+  DEFAULT_ENVIRONMENT();                                                                                       \
   do {                                                                                                         \
     if ((handle) == NULL) return CUBLAS_STATUS_NOT_INITIALIZED;                                                \
     if (condition) return CUBLAS_STATUS_INVALID_VALUE;                                                         \

@@ -4,6 +4,8 @@
  * Calls are done at once. Arguments that cuSOLVER refuses are refused here.
  * Workspaces have the size that callers must provide, and are written to, so that
  * one that is too small or gone is seen by an address sanitizer. */
+#include "worked.h"
+
 #include <cusolverDn.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -90,6 +92,7 @@ static bool is_type(cudaDataType type, cudaDataType other) {
 static bool is_matrix(int64_t n, int64_t ld) { return n >= 0 && ld >= (n > 1 ? n : 1) && ld <= INT_MAX; }
 
 #define REFUSE(handle, params, condition)                                                                      \
+  DEFAULT_ENVIRONMENT();                                                                                       \
   do {                                                                                                         \
     if ((handle) == NULL || (params) == NULL) return CUSOLVER_STATUS_NOT_INITIALIZED;                          \
     if (condition) return CUSOLVER_STATUS_INVALID_VALUE;                                                       \
