@@ -115,7 +115,11 @@ local function check(call)
 end
 
 print(("smoothness cost: %d trajectories of %d numbers (%d joints), %s"):format(samples, dim, ndof, dtype))
-local devices = report.devices.print(lode.devices(), options.device)
+local devices, absent = report.devices.print(lode.devices(), options.device)
+if not devices then
+  io.stderr:write(absent, "\n")
+  os.exit(2)
+end
 
 local bytes = (samples * dim + samples) * item
 for _, device in ipairs(devices) do

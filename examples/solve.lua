@@ -171,7 +171,11 @@ local solves, why = pcall(function()
 end)
 
 print(("solve: A x = b, n = %d, %s"):format(n, dtype))
-local devices = report.devices.print(lode.devices(), options.device)
+local devices, absent = report.devices.print(lode.devices(), options.device)
+if not devices then
+  io.stderr:write(absent, "\n")
+  os.exit(2)
+end
 if not solves then
   print("\n" .. why)
   return

@@ -79,8 +79,10 @@ describe("on streams", function()
 
   each_device("enqueueing does not wait for linear algebra on another stream", function(device)
     local eye = lode.eye(3, f64(device)):compute()
-    eye:solve(lode.ones({ 3 }, f64(device))):sync() -- so that the library is loaded
     local one, other = lode.stream(device), lode.stream(device)
+    for _, stream in ipairs({ one, other }) do -- so that the library is loaded, and has its handles for both
+      stream:run(function() eye:matmul(eye):solve(lode.ones({ 3 }, f64(device))):sync() end)
+    end
     local product = busy(one, device, 1500)
     other:run(function() eye:solve(lode.ones({ 3 }, f64(device))):compute() end)
     lode.devices()

@@ -26,14 +26,19 @@ function devices.lines(list)
 end
 
 -- Prints the lines and returns the names of the devices to measure: those that are
--- there, or `only` alone.
+-- there, or `only` alone; nil and what is wrong where that is not there.
 function devices.print(list, only)
   print(table.concat(devices.lines(list), "\n"))
   local names = {}
   for _, entry in ipairs(list) do
-    if entry.available and (not only or entry.name == only) then names[#names + 1] = entry.name end
+    if entry.available then names[#names + 1] = entry.name end
+    local kind = entry.name:match("^%a+")
+    if only == entry.name or only == kind then
+      if entry.available then return { only } end
+      return nil, ("there is no device '%s': %s"):format(only, entry.reason)
+    end
   end
-  if only and #names == 0 then names[1] = only end -- lode says what is wrong with it
+  if only then return nil, ("unknown device '%s' (there are: %s)"):format(only, table.concat(names, ", ")) end
   return names
 end
 
