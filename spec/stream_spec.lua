@@ -6,9 +6,9 @@ local support = require("spec.support")
 local each_device = support.each_device(it, function(why) pending(why) end)
 local holds = support.holds
 
--- Work of some milliseconds on a stream, so that what follows finds it pending.
+-- Work of a tenth of a second on a stream, so that what follows finds it pending, also on a busy machine.
 local function busy(stream, device)
-  local n = support.busy_order(device, 400)
+  local n = support.busy_order(device, 800)
   return stream:run(function()
     local y = lode.rand({ n, n }, { seed = 1, dtype = "f64", device = device })
     for _ = 1, 4 do y = y:matmul(y) end
