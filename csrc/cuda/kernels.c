@@ -18,7 +18,7 @@ static const char *const images[LIBRARIES] = {
 
 static const struct {
   const char *name;
-  library_id library;
+  library_id file;
 } kernels[] = {
 #define X(file, name) {#name, FILE_##file},
     LODE_PROGRAM_KERNEL_MAP(X) LODE_MATRIX_KERNEL_MAP(X)
@@ -31,9 +31,9 @@ static _Atomic(CUkernel) found[LODE_NKERNELS]; /* NULL: not asked for yet */
 
 /* With the lock held. */
 static lode_status look_up(lode_kernel which, CUkernel *out, lode_error *error) {
-  CUlibrary *library = &libraries[kernels[which].library];
+  CUlibrary *library = &libraries[kernels[which].file];
   if (*library == NULL) {
-    LODE_CU(error, cuLibraryLoadData, library, images[kernels[which].library], NULL, NULL, 0, NULL, NULL, 0);
+    LODE_CU(error, cuLibraryLoadData, library, images[kernels[which].file], NULL, NULL, 0, NULL, NULL, 0);
     lode_cuda_trace("loaded the library of %s", kernels[which].name);
   }
   LODE_CU(error, cuLibraryGetKernel, out, *library, kernels[which].name);

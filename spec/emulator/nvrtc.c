@@ -26,7 +26,7 @@ struct _nvrtcProgram {
 /* ---- NVRTC itself ----------------------------------------------------------------- */
 
 static struct {
-  void *library;
+  void *handle;
   int oldest, newest;
 #define X(name) __typeof__(name) *name;
 #define FUNCTIONS(X)                                                                                           \
@@ -41,12 +41,12 @@ static struct {
 } real;
 
 static void open_real(void) {
-  real.library = dlopen(REAL_NVRTC, RTLD_NOW | RTLD_LOCAL);
-  if (real.library == NULL) {
+  real.handle = dlopen(REAL_NVRTC, RTLD_NOW | RTLD_LOCAL);
+  if (real.handle == NULL) {
     fprintf(stderr, "emulator: %s\n", dlerror());
     return;
   }
-#define X(name) *(void **)&real.name = dlsym(real.library, #name);
+#define X(name) *(void **)&real.name = dlsym(real.handle, #name);
   FUNCTIONS(X)
 #undef X
   int count = 0, list[64];
@@ -63,7 +63,7 @@ static void open_real(void) {
 static bool have_real(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, open_real);
-  return real.library != NULL && real.newest > 0;
+  return real.handle != NULL && real.newest > 0;
 }
 
 static void append_log(nvrtcProgram program, const char *text) {
