@@ -9,8 +9,10 @@
 #ifdef LODE_SHIM
 #define LODE_UNROLL
 #define LODE_NO_UNROLL
+#define LODE_AHEAD
 #else
 #define LODE_UNROLL    _Pragma("unroll")
+#define LODE_AHEAD     _Pragma("unroll 8") /* several loads are under way at a time */
 #define LODE_NO_UNROLL _Pragma("unroll 1") /* loops that are there for the emulator, and outer ones */
 #pragma nv_diag_suppress 177               /* a program uses few of the functions below */
 #endif

@@ -35,12 +35,13 @@
 
 /* A tile: some elements, or some rows where the program gathers. */
 typedef struct tile {
-  char *slots; /* this block's */
+  char *slots; /* this block's, slot_bytes apart */
+  int32_t slot_bytes;
   int64_t first;
   uint32_t count;
 } tile;
 
-LODE_DEVICE char *slot_of(const tile &at, int v) { return at.slots + (int64_t)v * LODE_TILE_BYTES; }
+LODE_DEVICE char *slot_of(const tile &at, int v) { return at.slots + (int64_t)v * at.slot_bytes; }
 
 /* Elements that value v has in the tile. */
 LODE_DEVICE uint32_t elements_of(const lode_interpret_parameters &p, const tile &at, int v) {
@@ -206,6 +207,59 @@ LODE_DEVICE void operate(const lode_interpret_parameters &p, const tile &at, int
   }
 }
 
+/* A thread for each row: its lanes, folded, chunk by chunk; chunks combine as a binary counter counts. */
+template <class J> LODE_DEVICE typename J::T reduce_row(const typename J::T *x, uint32_t width) {
+  typename J::T level[8]; /* rows have at most 2^7 chunks */
+  uint32_t chunks = 0;
+  for (uint32_t first = 0; first < width; first += LODE_CHUNK, chunks++) {
+    typename J::T lane[LODE_LANES];
+    LODE_UNROLL
+    for (int k = 0; k < LODE_LANES; k++) lane[k] = J::identity();
+    uint32_t end = width - first < LODE_CHUNK ? width : first + LODE_CHUNK;
+    for (uint32_t e = first; e < end; e += LODE_LANES) {
+      LODE_UNROLL
+      for (int k = 0; k < LODE_LANES; k++)
+        if (e + k < end) lane[k] = J::combine(lane[k], x[e + k]);
+    }
+    typename J::T sum = lode_fold<J, LODE_LANES>(lane);
+    int l = 0;
+    for (uint32_t c = chunks; (c & 1) != 0; c >>= 1) sum = J::combine(level[l++], sum);
+    level[l] = sum;
+  }
+  int l = 0;
+  while ((chunks >> l & 1) == 0) l++;
+  typename J::T result = level[l];
+  for (l++; chunks >> l != 0; l++)
+    if ((chunks >> l & 1) != 0) result = J::combine(level[l], result);
+  return result;
+}
+
+#define ROW_JOB(dtype, T_, U_, name, start, expr)                                                              \
+  struct name##_of_row_##dtype {                                                                               \
+    typedef T_ T;                                                                                              \
+    typedef U_ U;                                                                                              \
+    LODE_DEVICE T identity() { return (start); }                                                               \
+    LODE_DEVICE T combine(T a, T b) { return (expr); }                                                         \
+  };
+#define LODE_REDUCE(name, rule, start, expr) rule(ROW_JOB, name, start, expr)
+#include "core/ops.def"
+
+#define ROW_CASE(dtype, T, U, name)                                                                            \
+  case KEY(LODE_RED_##name, LODE_##dtype): {                                                                   \
+    EACH(n)                                                                                                    \
+    ((T *)slot_of(at, v))[i] = reduce_row<name##_of_row_##dtype>((const T *)from + (int64_t)i * width, width); \
+  } break;
+
+LODE_DEVICE void reduce_rows(const lode_interpret_parameters &p, const tile &at, int v) {
+  const lode_compact_value &value = p.value[v];
+  const char *from = slot_of(at, value.a[0]);
+  uint32_t n = at.count, width = p.value[value.a[0]].width;
+  switch (KEY(value.op, value.dtype)) {
+#define LODE_REDUCE(name, rule, start, expr) rule(ROW_CASE, name)
+#include "core/ops.def"
+  }
+}
+
 LODE_DEVICE void evaluate(const lode_interpret_parameters &p, const tile &at, int v) {
   switch (p.value[v].kind) {
   case LODE_VALUE_ACCESS:
@@ -226,14 +280,24 @@ LODE_DEVICE void evaluate(const lode_interpret_parameters &p, const tile &at, in
   case LODE_VALUE_GATHER:
     gather(p, at, v);
     break;
+  case LODE_VALUE_REDUCE:
+    reduce_rows(p, at, v);
+    break;
   }
 }
 
-/* Without gathers a thread meets its own elements only; rows are read across. */
+LODE_DEVICE void store(const lode_interpret_parameters &p, const tile &at, int o) {
+  int v = p.output[o], size = size_of(p.value[v].dtype);
+  EACH(elements_of(p, at, v))
+  copy((char *)p.out[o].base, offset_of(p, at, p.out[o], p.value[v].width, i), slot_of(at, v), i, size);
+}
+
+/* Not by rows, a thread meets its own elements only; rows are read across. */
 LODE_KERNEL(interpret, lode_interpret_parameters) {
   const uint32_t most = p.rows > 0 ? (uint32_t)p.rows : LODE_TILE;
   tile at;
-  at.slots = p.slots + (int64_t)LODE_BLOCK * p.nvalues * LODE_TILE_BYTES;
+  at.slots = p.slots + (int64_t)LODE_BLOCK * p.nvalues * p.slot_bytes;
+  at.slot_bytes = p.slot_bytes;
   for (int64_t done = (int64_t)LODE_BLOCK * most; done < p.count; done += (int64_t)LODE_BLOCKS * most) {
     at.first = p.first + done;
     at.count = p.count - done < most ? (uint32_t)(p.count - done) : most;
@@ -241,10 +305,7 @@ LODE_KERNEL(interpret, lode_interpret_parameters) {
       evaluate(p, at, v);
       if (p.rows > 0) LODE_SYNC();
     }
-    const lode_compact_value &result = p.value[p.nvalues - 1];
-    int size = size_of(result.dtype);
-    EACH(elements_of(p, at, p.nvalues - 1))
-    copy((char *)p.out.base, offset_of(p, at, p.out, result.width, i), slot_of(at, p.nvalues - 1), i, size);
+    for (int o = 0; o < p.noutputs; o++) store(p, at, o);
     if (p.rows > 0) LODE_SYNC();
   }
 }

@@ -7,8 +7,7 @@
 /* ---- interpret: a program, as it is stored -------------------------------------- */
 
 enum {
-  LODE_TILE = 256, /* elements of a value that a block has at a time */
-  LODE_TILE_BYTES = LODE_TILE * 8
+  LODE_TILE = 256 /* elements of a value that a block has at a time; or a row, where that is more */
 };
 
 /* lode_value and lode_segment, as small as they can be: parameters have 4096 bytes. */
@@ -16,7 +15,7 @@ typedef struct lode_compact_value {
   uint8_t kind, dtype, op, from; /* from: the dtype of operand 0 */
   uint8_t a[3], index;
   uint8_t first, count;
-  uint16_t width; /* elements in a row; 0: the program does not gather */
+  uint16_t width; /* elements in a row; 0: the program is not by rows */
 } lode_compact_value;
 
 typedef struct lode_compact_segment {
@@ -29,12 +28,15 @@ typedef struct lode_compact_access {
 } lode_compact_access;
 
 typedef struct lode_interpret_parameters {
-  lode_compact_access access[LODE_MAX_ACCESSES], out;
+  lode_compact_access access[LODE_MAX_ACCESSES], out[LODE_MAX_OUTPUTS];
   int64_t constant[LODE_MAX_CONSTS];
   int64_t outer[LODE_MAX_DIMS], inner;
-  int64_t first, count;          /* elements to do; rows, where the program gathers */
-  char *slots;                   /* [blocks, nvalues] of LODE_TILE_BYTES */
-  int32_t nvalues, nouter, rows; /* rows: of a tile; 0: the program does not gather */
+  int64_t first, count;          /* elements to do; rows, where the program is by rows */
+  char *slots;                   /* [blocks, nvalues] of slot_bytes */
+  int32_t nvalues, nouter, rows; /* rows: of a tile; 0: the program is not by rows */
+  int32_t slot_bytes;
+  int32_t noutputs;
+  uint8_t output[LODE_MAX_OUTPUTS];
   lode_compact_value value[LODE_MAX_VALUES];
   lode_compact_segment segment[LODE_MAX_SEGMENTS];
 } lode_interpret_parameters;

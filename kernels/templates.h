@@ -92,6 +92,26 @@ template <class J, int W> LODE_DEVICE typename J::T lode_reduce_row(const typena
   return lode_fold<J, (W < LODE_LANES ? W : LODE_LANES)>(lane);
 }
 
+/* The lanes of a row's chunks, PITCH apart, in shared memory. */
+template <class J, int CHUNKS, int PITCH>
+LODE_DEVICE typename J::T lode_reduce_chunks(const typename J::T *lanes) {
+  typename J::T chunk[CHUNKS];
+  LODE_UNROLL
+  for (int c = 0; c < CHUNKS; c++) {
+    typename J::T lane[LODE_LANES];
+    LODE_UNROLL
+    for (int k = 0; k < LODE_LANES; k++) lane[k] = lanes[c * PITCH + k];
+    chunk[c] = lode_fold<J, LODE_LANES>(lane);
+  }
+  LODE_UNROLL
+  for (int distance = 1; distance < CHUNKS; distance *= 2) {
+    LODE_UNROLL
+    for (int c = 0; c + distance < CHUNKS; c += 2 * distance)
+      chunk[c] = J::combine(chunk[c], chunk[c + distance]);
+  }
+  return chunk[0];
+}
+
 /* ---- a thread for each sequence ---------------------------------------------------- */
 
 /* Sequences of at most one chunk, neighbouring columns by neighbouring threads. */

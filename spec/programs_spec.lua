@@ -25,7 +25,11 @@ local function check(cases)
             for k, shape in ipairs(c.shapes) do
               inputs[k] = lode.randn(shape, { dtype = dtype, device = where, seed = k }):compute()
             end
-            return c.expression((unpack or table.unpack)(inputs)):download() -- luacheck: ignore
+            local outputs = { c.expression((unpack or table.unpack)(inputs)) } -- luacheck: ignore
+            lode.compute((unpack or table.unpack)(outputs)) -- luacheck: ignore
+            local bytes = {}
+            for k, output in ipairs(outputs) do bytes[k] = output:download() end
+            return table.concat(bytes)
           end
           local expected, got = run("cpu"), run(device)
           if expected ~= got then
@@ -37,6 +41,18 @@ local function check(cases)
     end
     lode.jit = before
   end
+end
+
+-- Without exp: `e` stands for it.
+local function softmax(x)
+  local last = #x.shape
+  local e = (x - x:max(last, { keepdims = true })):abs() + 1
+  return e / e:sum(last, { keepdims = true })
+end
+
+local function moments(x)
+  local mean = x:mean(2, { keepdims = true })
+  return mean, ((x - mean) ^ 2):mean(2)
 end
 
 describe("programs", function()
@@ -63,6 +79,29 @@ describe("programs", function()
     case(function(x) return x + lag(x * 3, 40) end, { 99, 200 }),
     case(function(x) return (lag(lag(x * 3, 40) * x, 7) - x):sum(2) end, { 99, 256 }),
     case(function(x, y) return lag(x * y, 1):min(2) end, { 3, 33 }, { 3, 1 }),
+  }))
+
+  on_cuda("use what rows reduce to with the rows", check({
+    case(softmax, { 1000, 20 }),
+    case(softmax, { 33, 7, 32 }),
+    case(softmax, { 70, 64 }),
+    case(softmax, { 3, 1000 }),
+    case(softmax, { 2, 4096 }),
+    case(softmax, { 3000 }),
+    case(softmax, { 2, 5000 }), -- too long for one pass
+    case(moments, { 129, 20 }),
+    case(moments, { 9, 1025 }),
+    case(moments, { 2, 3000 }),
+    case(function(x) return (x - lag(x, 3)):sum(2):sqrt() + x[{ {}, 1 }], x:max(2) end, { 57, 20 }),
+    case(function(x) return lag(softmax(x), 40) * 2 end, { 11, 100 }),
+  }))
+
+  on_cuda("have several outputs", check({
+    case(function(x, y) return x + y, x * y, x:less(y), (x - y):to("f32") end, { 1001 }, { 1001 }),
+    case(function(x, y) return x + y, x - y end, { 57, 20 }, { 20 }),
+    case(function(x, y) return x + y, lag(x, 4) - y end, { 300, 20 }, { 300, 20 }),
+    case(function(x) return x * 2, (x * 2):sum(2), x:max(2) end, { 300, 20 }),
+    case(function(x) return x * 2, (x * 2):sum(2), x:max(2) end, { 30, 300 }),
   }))
 
   on_cuda("reduce rows that are stored first", check({

@@ -1,12 +1,13 @@
 /* Computing: which recorded nodes get memory, in which order, and on what they wait.
  *
  * Most recorded nodes never get memory: they are fused into the program of a
- * node that does. A cut is a node that does: the ones asked for, reductions,
- * reshapes, products, factors and solves, their inputs where they need memory,
- * and values that are costly to make again. A script's handle on an intermediate
- * may be live or garbage, and nobody can tell before the collector has run: so
- * one that a compute passes through for the second time, with a handle still on
- * it, becomes a cut. It is made twice at most, and dead handles cost nothing. */
+ * node that does. A cut is a node that does: the ones asked for, reductions
+ * (unless share.c inlines them), reshapes, products, factors and solves, their
+ * inputs where they need memory, and values that are costly to make again. A
+ * script's handle on an intermediate may be live or garbage, and nobody can tell
+ * before the collector has run: so one that a compute passes through for the
+ * second time, with a handle still on it, becomes a cut. It is made twice at
+ * most, and dead handles cost nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,8 @@ static lode_status push(lode_context *context, lode_node_list *list, lode_node *
 
 /* ---- cuts --------------------------------------------------------------------------- */
 
+static bool is_held(const lode_node *node) { return node->keep || (node->passed && node->handles > 0); }
+
 static bool is_cut(const lode_node *node) {
   switch ((lode_node_kind)node->kind) {
   case LODE_NODE_REDUCE:
@@ -39,7 +42,7 @@ static bool is_cut(const lode_node *node) {
   case LODE_NODE_INFO:
     return true;
   default:
-    return node->keep || (node->passed && node->handles > 0 && lode_node_is_fused(node));
+    return is_held(node) && lode_node_is_fused(node);
   }
 }
 
@@ -55,6 +58,104 @@ static bool needs_memory(const lode_node *node, int i) {
   default:
     return false;
   }
+}
+
+static lode_status add_cut(lode_planner *p, lode_node *node) {
+  if (node->cut) return LODE_OK;
+  node->cut = true;
+  return push(p->context, &p->cut, node);
+}
+
+/* ---- common subexpressions -------------------------------------------------------- */
+
+static uint64_t mix(uint64_t hash, uint64_t word) { return (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15); }
+
+static size_t hash_of(const lode_node *node) {
+  uint64_t hash =
+      mix(node->kind | (uint64_t)node->dtype << 8 | (uint64_t)node->op << 16, (uintptr_t)node->storage);
+  for (int i = 0; i < node->ninputs; i++) hash = mix(hash, (uintptr_t)node->input[i]);
+  hash = mix(hash, (uint64_t)node->offset);
+  if (node->kind == LODE_NODE_FILL || node->kind == LODE_NODE_IOTA)
+    hash = mix(hash, (uint64_t)node->as.value.i64);
+  return (size_t)(hash >> 40) % LODE_SAME_ENTRIES;
+}
+
+static bool same_view(const lode_view *a, const lode_view *b, int ndim) {
+  for (int d = 0; d < ndim; d++)
+    if (a->start[d] != b->start[d] || a->step[d] != b->step[d] || a->src[d] != b->src[d]) return false;
+  return true;
+}
+
+/* The elements of both are alike, and made of the same nodes. */
+static bool same_value(const lode_node *a, const lode_node *b) {
+  if (a->kind != b->kind || a->dtype != b->dtype || a->op != b->op || a->storage != b->storage ||
+      a->device != b->device || a->offset != b->offset || a->ninputs != b->ninputs ||
+      !lode_shape_equal(&a->shape, &b->shape))
+    return false;
+  for (int i = 0; i < a->ninputs; i++)
+    if (a->input[i] != b->input[i]) return false;
+  switch ((lode_node_kind)a->kind) {
+  case LODE_NODE_LEAF:
+    return memcmp(a->stride, b->stride, (size_t)a->shape.ndim * sizeof a->stride[0]) == 0;
+  case LODE_NODE_FILL:
+  case LODE_NODE_IOTA:
+    return memcmp(&a->as.value, &b->as.value, sizeof a->as.value) == 0;
+  case LODE_NODE_CONCAT:
+    return a->as.dim == b->as.dim;
+  case LODE_NODE_REDUCE:
+    return a->as.mask == b->as.mask;
+  case LODE_NODE_VIEW:
+    return same_view(&a->as.view, &b->as.view, a->input[0]->shape.ndim);
+  case LODE_NODE_OP:
+  case LODE_NODE_CAST:
+    return true;
+  default: /* factors and what hangs on them have lines of their own to blame */
+    return false;
+  }
+}
+
+/* The first node met in this compute that has the same value: a table that forgets what a later node covers. */
+static lode_node *first_alike(lode_planner *p, uint64_t epoch, lode_node *node) {
+  size_t at = hash_of(node);
+  if (p->same[at].epoch == epoch && same_value(p->same[at].node, node)) return p->same[at].node;
+  p->same[at].epoch = epoch;
+  p->same[at].node = node;
+  return node;
+}
+
+/* Whoever recorded it: what is alike becomes one input. */
+static void unify_inputs(lode_planner *p, uint64_t epoch, lode_node *node) {
+  for (int i = 0; i < node->ninputs; i++) {
+    lode_node *first = first_alike(p, epoch, node->input[i]);
+    if (first == node->input[i]) continue;
+    lode_node *dropped = node->input[i];
+    node->input[i] = lode_node_ref(first);
+    lode_node_unref(dropped);
+  }
+}
+
+/* A node is finished: its inputs are, and stand before it in the lists. */
+static lode_status finish_node(lode_planner *p, uint64_t epoch, lode_node *node) {
+  bool wanted = node->wanted == epoch;
+  node->cut = node->apart = node->reached = node->inlined = false;
+  node->group = -1;
+  node->level = 0;
+  unify_inputs(p, epoch, node);
+  for (int i = 0; i < node->ninputs; i++) {
+    lode_node *input = node->input[i];
+    if (input->storage != NULL) continue;
+    if (needs_memory(node, i)) {
+      input->inlined = false;
+      LODE_TRY(add_cut(p, input));
+    }
+    int level = input->level + (input->cut && !input->inlined && !lode_node_is_fused(input));
+    if (level > node->level) node->level = level;
+  }
+  LODE_TRY(push(p->context, &p->seen, node));
+  lode_node_ref(node); /* unifying and settling drop inputs: the lists hold what they name until the end */
+  if (!wanted && (!is_cut(node) || first_alike(p, epoch, node) != node)) return LODE_OK;
+  node->inlined = !wanted && !is_held(node) && lode_row_of_reduction(node) >= 0;
+  return add_cut(p, node);
 }
 
 /* Recorded nodes below `root`, in the order of their inputs, into `seen`, and the cuts among them into
@@ -75,46 +176,29 @@ static lode_status visit(lode_planner *p, uint64_t epoch, lode_node *root) {
     }
     p->stack.count--;
     node->mark = epoch;
-    LODE_TRY(push(p->context, &p->seen, node));
-    if (is_cut(node) || node->wanted == epoch) LODE_TRY(push(p->context, &p->cut, node));
-  }
-  return LODE_OK;
-}
-
-static lode_status push_once(lode_planner *p, uint64_t epoch, lode_node *node) {
-  if (node->ordered == epoch) return LODE_OK;
-  LODE_TRY(push(p->context, &p->ordered, node));
-  node->ordered = epoch;
-  return LODE_OK;
-}
-
-/* What is to be computed, in order: a node's inputs that need memory come before it. */
-static lode_status order_cuts(lode_planner *p, uint64_t epoch) {
-  for (int i = 0; i < p->cut.count; i++) {
-    lode_node *node = p->cut.node[i];
-    for (int k = 0; k < node->ninputs; k++)
-      if (needs_memory(node, k) && node->input[k]->storage == NULL)
-        LODE_TRY(push_once(p, epoch, node->input[k]));
-    LODE_TRY(push_once(p, epoch, node));
+    LODE_TRY(finish_node(p, epoch, node));
   }
   return LODE_OK;
 }
 
 /* ---- running ---------------------------------------------------------------------------- */
 
-/* A view is a leaf over its base's memory if the base has some, or is no larger than the view (a broadcast):
- * then it gets some. Of a larger base only the part in view is computed. */
+/* A view is a leaf over its base's memory if the base is no larger than the view. Of a larger base only the
+ * part in view is computed. */
+static bool view_wants_base(lode_node *node) {
+  return node->storage == NULL && node->kind == LODE_NODE_VIEW &&
+         lode_shape_count(&lode_node_base(node)->shape) <= lode_shape_count(&node->shape);
+}
+
 static lode_status compute_view(lode_node *node) {
   if (lode_view_settle(node)) return LODE_OK;
-  lode_node *base = lode_node_base(node);
-  if (lode_shape_count(&base->shape) > lode_shape_count(&node->shape)) return lode_plan_run(node);
-  LODE_TRY(lode_plan_run(base));
+  if (!view_wants_base(node)) return lode_plan_run(node);
+  LODE_TRY(lode_compute_first(lode_node_base(node)));
   lode_view_settle(node);
   return LODE_OK;
 }
 
 static lode_status compute_node(lode_node *node) {
-  if (node->storage != NULL) return LODE_OK; /* made on the way to another */
   switch ((lode_node_kind)node->kind) {
   case LODE_NODE_VIEW:
     return compute_view(node);
@@ -131,6 +215,23 @@ static lode_status compute_node(lode_node *node) {
   default:
     return lode_plan_run(node);
   }
+}
+
+/* Its inputs that need memory may not have it yet, where a group's program is ahead of the list of cuts. */
+lode_status lode_compute_first(lode_node *node) {
+  if (node->storage != NULL) return LODE_OK;
+  node->apart = false;
+  for (int i = 0; i < node->ninputs; i++)
+    if (needs_memory(node, i)) LODE_TRY(lode_compute_first(node->input[i]));
+  return compute_node(node);
+}
+
+/* A cut, with the others of its group. */
+static lode_status compute_cut(lode_planner *p, lode_node *node) {
+  if (node->storage != NULL || node->inlined) return LODE_OK;
+  const lode_group *group = &p->group[node->group];
+  if (group->count == 1 && !group->inlines) return lode_compute_first(node);
+  return lode_plan_run_group(p, node->group);
 }
 
 lode_status lode_compute_touch(lode_context *context, lode_stream *stream, lode_storage *storage, bool writes) {
@@ -195,18 +296,23 @@ static void note_passed(const lode_node_list *seen) {
     if (seen->node[i]->storage == NULL && seen->node[i]->handles > 0) seen->node[i]->passed = true;
 }
 
-static lode_status compute_all(lode_planner *p, lode_node *const *root, int count) {
-  uint64_t epoch = p->context->epoch += 2; /* epoch - 1: entered, epoch: finished */
-  p->stack.count = p->seen.count = p->cut.count = p->ordered.count = 0;
-  for (int i = 0; i < count; i++) root[i]->wanted = epoch;
+static lode_status run_cuts(lode_planner *p, uint64_t epoch, lode_node *const *root, int count) {
+  for (int i = 0; i < count; i++) {
+    root[i]->wanted = epoch;
+    if (view_wants_base(root[i])) lode_node_base(root[i])->wanted = epoch;
+  }
   for (int i = 0; i < count; i++)
     if (root[i]->storage == NULL) LODE_TRY(visit(p, epoch, root[i]));
-  LODE_TRY(order_cuts(p, epoch));
-  /* Settling drops inputs: the lists hold what they name until the end. */
-  for (int i = 0; i < p->seen.count; i++) lode_node_ref(p->seen.node[i]);
-  lode_status status = LODE_OK;
-  for (int i = 0; i < p->ordered.count && status == LODE_OK; i++) status = compute_node(p->ordered.node[i]);
-  if (status == LODE_OK) note_passed(&p->seen);
+  LODE_TRY(lode_share(p));
+  for (int i = 0; i < p->cut.count; i++) LODE_TRY(compute_cut(p, p->cut.node[i]));
+  note_passed(&p->seen);
+  return LODE_OK;
+}
+
+static lode_status compute_all(lode_planner *p, lode_node *const *root, int count) {
+  uint64_t epoch = p->context->epoch += 2; /* epoch - 1: entered, epoch: finished */
+  p->stack.count = p->seen.count = p->cut.count = 0;
+  lode_status status = run_cuts(p, epoch, root, count);
   for (int i = 0; i < p->seen.count; i++) lode_node_unref(p->seen.node[i]);
   return status;
 }

@@ -1,15 +1,17 @@
 /* Emission: the graph under one node as the values of a program.
  *
- * Each value is a (node, map) pair, found again if it was made before. Two ways
- * of following views and concat:
+ * Each value is made of (node, map) pairs, found again if one was met before; and
+ * what is computed alike from the same values is one value, whoever recorded it.
+ * Two ways of following views and concat:
  *
  *   pulled   (planner->inner < 0) The map is composed with each view on the way
  *            down, so that only accesses remain; a concat resolves to the one
  *            part that holds the whole box, or asks for the box to be split.
- *   by rows  (planner->inner >= 0: short rows) A node is evaluated once over the
- *            full extent of the dim that follows the inner axis, and views and
- *            concats along that dim become gathers from such rows. So a recorded
- *            value that several views use is computed once.
+ *   by rows  (planner->inner >= 0) A node is evaluated once over the full extent
+ *            of the dim that follows the inner axis, and views and concats along
+ *            that dim become gathers from such rows. So a recorded value that
+ *            several views use is computed once; and a reduction of such rows is
+ *            a value like others, of one element a row.
  *
  * "Natural" below: the map of that dim is start 0, step 1, its full extent.
  * Recursion is as deep as the recorded graph, which node.c bounds. */
@@ -28,30 +30,34 @@ static lode_emit_result emit_value(lode_planner *p, lode_node *node, const lode_
 
 /* ---- values ------------------------------------------------------------------ */
 
+static bool same_map(const lode_map *a, const lode_map *b, int ndim) {
+  for (int d = 0; d < ndim; d++)
+    if (a->src[d] != b->src[d] || a->start[d] != b->start[d] || (a->src[d] >= 0 && a->step[d] != b->step[d]))
+      return false;
+  return true;
+}
+
 static int find_value(const lode_planner *p, const lode_node *node, const lode_map *map) {
-  int ndim = node->shape.ndim;
-  for (int i = 0; i < p->program.nvalues; i++) {
-    if (p->value_node[i] != node) continue;
-    const lode_map *other = &p->value_map[i];
-    bool same = true;
-    for (int d = 0; d < ndim && same; d++)
-      same = map->src[d] == other->src[d] && map->start[d] == other->start[d] &&
-             (map->src[d] < 0 || map->step[d] == other->step[d]);
-    if (same) return i;
-  }
+  for (int i = 0; i < p->nmet; i++)
+    if (p->met[i].node == node && same_map(&p->met[i].map, map, node->shape.ndim)) return p->met[i].value;
   return -1;
 }
 
-static lode_value *add_value(lode_planner *p, lode_value_kind kind, lode_dtype dtype, lode_node *node,
-                             const lode_map *map) {
+/* Remembers what (node, map) has become. */
+static lode_emit_result note_value(lode_planner *p, lode_node *node, const lode_map *map, int value) {
+  if (p->nmet == LODE_MAX_MET) return LODE_EMIT_FULL;
+  p->met[p->nmet].node = node;
+  p->met[p->nmet].map = *map;
+  p->met[p->nmet++].value = value;
+  return LODE_EMIT_OK;
+}
+
+static lode_value *add_value(lode_planner *p, lode_value_kind kind, lode_dtype dtype) {
   if (p->program.nvalues == LODE_MAX_VALUES) return NULL;
-  int i = p->program.nvalues++;
-  lode_value *value = &p->program.value[i];
+  lode_value *value = &p->program.value[p->program.nvalues++];
   memset(value, 0, sizeof *value);
   value->kind = (uint8_t)kind;
   value->dtype = (uint8_t)dtype;
-  p->value_node[i] = node;
-  if (node != NULL) p->value_map[i] = *map;
   return value;
 }
 
@@ -88,8 +94,6 @@ static lode_emit_result emit_access(lode_planner *p, lode_node *node, const lode
     if (d == row) access.inner = along[d] * map->step[d];
     else if (map->src[d] >= 0) stride[map->src[d]] += along[d] * map->step[d];
   }
-  /* Other rows than the node's are found again by their access below, never by node and map. */
-  bool own = before == 0 && (row < 0 || width == 0 || width == node->shape.dim[row]);
   if (access.inner == 0 && p->inner >= 0) width = 1;
   lode_dtype dtype = (lode_dtype)node->dtype;
   for (int i = 0; i < p->program.nvalues; i++) {
@@ -102,7 +106,7 @@ static lode_emit_result emit_access(lode_planner *p, lode_node *node, const lode
   }
   int index = p->program.naccesses;
   if (index == LODE_MAX_ACCESSES) return LODE_EMIT_FULL;
-  lode_value *value = add_value(p, memory ? LODE_VALUE_ACCESS : LODE_VALUE_IOTA, dtype, own ? node : NULL, map);
+  lode_value *value = add_value(p, memory ? LODE_VALUE_ACCESS : LODE_VALUE_IOTA, dtype);
   if (value == NULL) return LODE_EMIT_FULL;
   value->index = (int16_t)index;
   value->width = width;
@@ -121,7 +125,7 @@ static lode_emit_result emit_leaf(lode_planner *p, lode_node *node, const lode_m
   return emit_access(p, node, map, row, 0, width, out);
 }
 
-static lode_emit_result emit_const(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
+static lode_emit_result emit_const(lode_planner *p, lode_node *node, int *out) {
   for (int i = 0; i < p->program.nvalues; i++) {
     const lode_value *other = &p->program.value[i];
     if (other->kind == LODE_VALUE_CONST && other->dtype == node->dtype &&
@@ -132,7 +136,7 @@ static lode_emit_result emit_const(lode_planner *p, lode_node *node, const lode_
   }
   int index = p->program.nconsts;
   if (index == LODE_MAX_CONSTS) return LODE_EMIT_FULL;
-  lode_value *value = add_value(p, LODE_VALUE_CONST, (lode_dtype)node->dtype, node, map);
+  lode_value *value = add_value(p, LODE_VALUE_CONST, (lode_dtype)node->dtype);
   if (value == NULL) return LODE_EMIT_FULL;
   value->index = (int16_t)index;
   value->width = p->inner < 0 ? 0 : 1;
@@ -144,6 +148,17 @@ static lode_emit_result emit_const(lode_planner *p, lode_node *node, const lode_
 
 /* ---- operations ------------------------------------------------------------------ */
 
+/* The value just added, or an earlier one that is made alike, which then replaces it. */
+static int settle_value(lode_planner *p) {
+  int last = last_value(p);
+  for (int i = 0; i < last; i++) {
+    if (memcmp(&p->program.value[i], &p->program.value[last], sizeof p->program.value[0]) != 0) continue;
+    p->program.nvalues--;
+    return i;
+  }
+  return last;
+}
+
 static lode_emit_result emit_op(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
   int operand[3] = {0};
   int32_t width = 0;
@@ -154,12 +169,12 @@ static lode_emit_result emit_op(lode_planner *p, lode_node *node, const lode_map
     if (own > width) width = own;
   }
   lode_value_kind kind = node->kind == LODE_NODE_CAST ? LODE_VALUE_CAST : LODE_VALUE_OP;
-  lode_value *value = add_value(p, kind, (lode_dtype)node->dtype, node, map);
+  lode_value *value = add_value(p, kind, (lode_dtype)node->dtype);
   if (value == NULL) return LODE_EMIT_FULL;
   value->op = node->op;
   value->width = width;
   for (int i = 0; i < node->ninputs; i++) value->a[i] = (int16_t)operand[i];
-  *out = last_value(p);
+  *out = settle_value(p);
   return LODE_EMIT_OK;
 }
 
@@ -274,7 +289,7 @@ static lode_emit_result collect_base(lode_planner *p, gather *g, lode_node *node
                                      int32_t lo, int32_t hi) {
   int row = inner_dim(p, node, map), source;
   bool leaf = node->storage != NULL || node->kind == LODE_NODE_IOTA;
-  bool wide = row >= 0 && node->shape.dim[row] > LODE_ROW_MAX;
+  bool wide = row >= 0 && node->shape.dim[row] > p->row_max;
   int64_t start = row < 0 ? 0 : map->start[row], step = row < 0 ? 0 : map->step[row], pitch, column;
   lode_map natural = *map;
   lode_emit_result result;
@@ -319,11 +334,29 @@ static lode_emit_result collect(lode_planner *p, gather *g, lode_node *node, con
   return collect_base(p, g, node, &at, lo, hi);
 }
 
-static lode_emit_result add_gather(lode_planner *p, lode_node *node, const lode_map *map, const gather *g,
-                                   lode_dtype dtype, int32_t width, int *out) {
+static bool same_segments(const lode_program *program, const lode_value *value, const gather *g) {
+  if (value->count != g->count) return false;
+  for (int i = 0; i < g->count; i++) {
+    const lode_segment *a = &program->segment[value->first + i], *b = &g->segment[i];
+    if (a->source != b->source || a->lo != b->lo || a->hi != b->hi || a->start != b->start ||
+        a->step != b->step)
+      return false;
+  }
+  return true;
+}
+
+static lode_emit_result add_gather(lode_planner *p, const gather *g, lode_dtype dtype, int32_t width,
+                                   int *out) {
   lode_program *program = &p->program;
+  for (int i = 0; i < program->nvalues; i++) {
+    const lode_value *other = &program->value[i];
+    if (other->kind != LODE_VALUE_GATHER || other->width != width || !same_segments(program, other, g))
+      continue;
+    *out = i;
+    return LODE_EMIT_OK;
+  }
   if (program->nsegments + g->count > LODE_MAX_SEGMENTS) return LODE_EMIT_FULL;
-  lode_value *value = add_value(p, LODE_VALUE_GATHER, dtype, node, map);
+  lode_value *value = add_value(p, LODE_VALUE_GATHER, dtype);
   if (value == NULL) return LODE_EMIT_FULL;
   value->width = width;
   value->first = (int16_t)program->nsegments;
@@ -332,6 +365,13 @@ static lode_emit_result add_gather(lode_planner *p, lode_node *node, const lode_
   program->nsegments += g->count;
   *out = last_value(p);
   return LODE_EMIT_OK;
+}
+
+/* All of a row from one whose element stands for it. */
+static lode_emit_result spread(lode_planner *p, int32_t width, int *value) {
+  gather whole = {.count = 1, .segment = {{.source = (int16_t)*value, .lo = 0, .hi = width}}};
+  if (p->program.value[*value].width == width) return LODE_EMIT_OK;
+  return add_gather(p, &whole, (lode_dtype)p->program.value[*value].dtype, width, value);
 }
 
 static lode_emit_result emit_gather(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
@@ -346,21 +386,46 @@ static lode_emit_result emit_gather(lode_planner *p, lode_node *node, const lode
     *out = only->source; /* a row of one element stands for all of the row */
     return LODE_EMIT_OK;
   }
-  return add_gather(p, node, map, &g, (lode_dtype)node->dtype, width, out);
+  return add_gather(p, &g, (lode_dtype)node->dtype, width, out);
+}
+
+/* ---- reductions of rows ---------------------------------------------------------------- */
+
+/* A reduction along the dim that the inner axis can follow, where it belongs to the group; any other has to be
+ * computed first. */
+static lode_emit_result emit_reduce(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
+  int row = lode_row_of_reduction(node), source;
+  p->split_node = node;
+  if ((node->group != p->running && node != p->alone) || p->inner < 0 || row < 0 ||
+      inner_dim(p, node, map) >= 0)
+    return LODE_EMIT_FIRST;
+  lode_map whole = *map;
+  whole.src[row] = (int8_t)p->inner;
+  whole.start[row] = 0;
+  whole.step[row] = 1;
+  lode_emit_result result = emit_value(p, node->input[0], &whole, &source);
+  if (result == LODE_EMIT_OK) result = spread(p, (int32_t)node->input[0]->shape.dim[row], &source);
+  if (result != LODE_EMIT_OK) return result;
+  lode_value *value = add_value(p, LODE_VALUE_REDUCE, (lode_dtype)node->dtype);
+  if (value == NULL) return LODE_EMIT_FULL;
+  value->op = node->op;
+  value->width = 1;
+  value->a[0] = (int16_t)source;
+  *out = settle_value(p);
+  return LODE_EMIT_OK;
 }
 
 /* ---- entry ---------------------------------------------------------------------------- */
 
-static lode_emit_result emit_value(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
-  int found = find_value(p, node, map);
-  if (found >= 0) {
-    *out = found;
-    return LODE_EMIT_OK;
-  }
+static lode_emit_result emit_node(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
   if (node->storage != NULL) return emit_leaf(p, node, map, out);
+  if (node->apart) {
+    p->split_node = node;
+    return LODE_EMIT_FIRST;
+  }
   switch ((lode_node_kind)node->kind) {
   case LODE_NODE_FILL:
-    return emit_const(p, node, map, out);
+    return emit_const(p, node, out);
   case LODE_NODE_IOTA:
     return emit_leaf(p, node, map, out);
   case LODE_NODE_OP:
@@ -369,19 +434,31 @@ static lode_emit_result emit_value(lode_planner *p, lode_node *node, const lode_
   case LODE_NODE_VIEW:
   case LODE_NODE_CONCAT:
     return p->inner < 0 ? emit_pulled(p, node, map, out) : emit_gather(p, node, map, out);
-  default:
-    return LODE_EMIT_FULL; /* not reached: compute.c gives the other kinds memory first */
+  case LODE_NODE_REDUCE:
+    return emit_reduce(p, node, map, out);
+  default: /* computed on its own */
+    p->split_node = node;
+    return LODE_EMIT_FIRST;
   }
 }
 
-lode_emit_result lode_emit(lode_planner *p, lode_node *node, const lode_map *map) {
+static lode_emit_result emit_value(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
+  *out = find_value(p, node, map);
+  if (*out >= 0) return LODE_EMIT_OK;
+  lode_emit_result result = emit_node(p, node, map, out);
+  return result == LODE_EMIT_OK ? note_value(p, node, map, *out) : result;
+}
+
+void lode_emit_start(lode_planner *p) {
   p->program.nvalues = p->program.naccesses = p->program.nconsts = p->program.nsegments = 0;
-  int result;
-  lode_emit_result status = emit_value(p, node, map, &result);
-  if (status != LODE_EMIT_OK || p->inner < 0) return status;
-  int32_t width = (int32_t)p->extent[p->inner];
-  const lode_value *value = &p->program.value[result];
-  if (value->width == width) return LODE_EMIT_OK;
-  gather whole = {.count = 1, .segment = {{.source = (int16_t)result, .lo = 0, .hi = width}}};
-  return add_gather(p, NULL, NULL, &whole, (lode_dtype)value->dtype, width, &result);
+  p->program.noutputs = p->nmet = 0;
+}
+
+lode_emit_result lode_emit(lode_planner *p, lode_node *node, const lode_map *map, bool whole) {
+  int value;
+  lode_emit_result result = emit_value(p, node, map, &value);
+  if (result == LODE_EMIT_OK && p->inner >= 0 && whole)
+    result = spread(p, (int32_t)p->extent[p->inner], &value);
+  if (result == LODE_EMIT_OK) p->program.output[p->program.noutputs++] = (int16_t)value;
+  return result;
 }

@@ -55,12 +55,19 @@ struct lode_node {
   int refs;
   int handles; /* how many of refs are a script's tensors */
   uint8_t kind, dtype;
-  uint16_t op;              /* lode_op or lode_reduction */
-  bool keep;                /* costly to make again: computed apart and kept */
-  bool passed;              /* a compute went through it once without keeping it */
-  int weight;               /* upper bound of the recorded nodes below, itself included */
-  uint64_t mark;            /* the context's epoch when last visited */
-  uint64_t wanted, ordered; /* the same, when last asked for and when put in order by a compute */
+  uint16_t op; /* lode_op or lode_reduction */
+  bool keep;   /* costly to make again: computed apart and kept */
+  bool passed; /* a compute went through it once without keeping it */
+  /* Of the compute in progress, set when it visits the node (compute.c, share.c): */
+  bool cut;        /* gets memory, unless it is inlined */
+  bool inlined;    /* a reduction that is a value of another cut's program */
+  bool apart;      /* gets memory before it is used, though it could be fused */
+  bool reached;    /* some group's program has it */
+  int level;       /* how many computations with memory of their own stand below */
+  int group;       /* of the planner's: the last that reached it */
+  int weight;      /* upper bound of the recorded nodes below, itself included */
+  uint64_t mark;   /* the context's epoch when last visited */
+  uint64_t wanted; /* the same, when last asked for by a compute */
   lode_context *context;
   lode_device *device;
   lode_shape shape;

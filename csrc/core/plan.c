@@ -15,18 +15,26 @@
 
 typedef enum dim_group { KEPT, REDUCED, KEPT_INNER } dim_group;
 
+/* What is stored. */
+typedef struct plan_output {
+  lode_node *source; /* whose elements are emitted; they may then be reduced */
+  lode_storage *storage;
+  lode_map map;                  /* source's dims over the space */
+  bool whole;                    /* by rows: all of the row; or one element */
+  int64_t stride[LODE_MAX_DIMS]; /* by dim of the space; 0 where reduced */
+  lode_fault **fault;            /* what the accesses depend on is added here */
+} plan_output;
+
 /* What is to be run. */
 typedef struct plan_job {
-  lode_node *source; /* whose elements are emitted */
-  lode_storage *storage;
+  plan_output output[LODE_MAX_OUTPUTS]; /* of one shape, or all over `space` */
+  int noutputs;
+  const lode_row_space *space; /* NULL: the space is the sources' shape */
   lode_reduce_form form;
   int reduction;
-  unsigned mask;                     /* reduced dims of source */
-  lode_map map;                      /* source's dims over the space */
-  dim_group group[LODE_MAX_DIMS];    /* by dim of the space */
-  int64_t out_stride[LODE_MAX_DIMS]; /* likewise; 0 where reduced */
-  lode_fault **fault;                /* what the accesses depend on is added here */
-  int boxes;                         /* run so far */
+  unsigned mask;                  /* reduced dims of the source */
+  dim_group group[LODE_MAX_DIMS]; /* by dim of the space */
+  int boxes;                      /* run so far */
 } plan_job;
 
 enum { MANY_BOXES = 64 };
@@ -48,38 +56,44 @@ void lode_planner_free(lode_planner *planner) {
   free(planner->stack.node);
   free(planner->seen.node);
   free(planner->cut.node);
-  free(planner->ordered.node);
+  free(planner->group);
   free(planner->touched);
   free(planner);
 }
 
 /* ---- the space ------------------------------------------------------------------ */
 
+static void clear_map(lode_map *map) {
+  memset(map, 0, sizeof *map);
+  memset(map->src, -1, sizeof map->src);
+}
+
 static void add_dim(lode_planner *p, plan_job *job, int d, dim_group group, const int64_t *stride) {
   int i = p->ndim++;
-  p->extent[i] = job->source->shape.dim[d];
+  p->extent[i] = job->output[0].source->shape.dim[d];
   job->group[i] = group;
-  job->out_stride[i] = group == REDUCED ? 0 : stride[d];
-  job->map.src[d] = (int8_t)i;
-  job->map.step[d] = 1;
+  for (int o = 0; o < job->noutputs; o++) {
+    plan_output *output = &job->output[o];
+    output->stride[i] = group == REDUCED ? 0 : stride[d];
+    output->map.src[d] = (int8_t)i;
+    output->map.step[d] = 1;
+  }
 }
 
 /* Row-major strides of the result, by dim of the source (reduced dims count as 1). */
 static void result_strides(const plan_job *job, int64_t *stride) {
-  lode_shape shape = job->source->shape;
+  lode_shape shape = job->output[0].source->shape;
   for (int d = 0; d < shape.ndim; d++)
     if (job->mask & 1u << d) shape.dim[d] = 1;
   lode_shape_strides(&shape, stride);
 }
 
-static void lay_out(lode_planner *p, plan_job *job) {
-  const lode_shape *shape = &job->source->shape;
+/* All sources have one shape. */
+static void lay_out_shape(lode_planner *p, plan_job *job) {
+  const lode_shape *shape = &job->output[0].source->shape;
   int64_t stride[LODE_MAX_DIMS];
   int last = -1, first_inner = shape->ndim;
   unsigned reduced = 0;
-  memset(&job->map, 0, sizeof job->map);
-  memset(job->map.src, -1, sizeof job->map.src);
-  p->ndim = 0;
   for (int d = 0; d < shape->ndim; d++) {
     if (shape->dim[d] == 1) continue;
     last = d;
@@ -97,12 +111,48 @@ static void lay_out(lode_planner *p, plan_job *job) {
   }
 }
 
+/* The space's dims, then the row's: a source has them all, or all but the last. */
+static void lay_out_rows(lode_planner *p, plan_job *job) {
+  const lode_row_space *space = job->space;
+  p->ndim = space->ndim + 1;
+  memcpy(p->extent, space->dim, (size_t)space->ndim * sizeof p->extent[0]);
+  p->extent[space->ndim] = space->row;
+  job->form = LODE_REDUCE_NONE;
+  for (int i = 0; i < p->ndim; i++) job->group[i] = KEPT;
+  for (int o = 0; o < job->noutputs; o++) {
+    plan_output *output = &job->output[o];
+    const lode_shape *shape = &output->source->shape;
+    int64_t stride[LODE_MAX_DIMS];
+    int i = 0;
+    lode_shape_strides(shape, stride);
+    output->stride[space->ndim] = 0;
+    for (int d = 0; d < shape->ndim; d++) {
+      if (shape->dim[d] == 1) continue;
+      output->map.src[d] = (int8_t)i;
+      output->map.step[d] = 1;
+      output->stride[i++] = stride[d];
+    }
+    output->whole = i == p->ndim;
+  }
+}
+
+static void lay_out(lode_planner *p, plan_job *job) {
+  p->ndim = 0;
+  for (int o = 0; o < job->noutputs; o++) {
+    clear_map(&job->output[o].map);
+    job->output[o].whole = true;
+  }
+  if (job->space != NULL) lay_out_rows(p, job);
+  else lay_out_shape(p, job);
+}
+
 /* ---- arguments of a run ------------------------------------------------------------ */
 
 static bool merges(const lode_planner *p, const plan_job *job, int outer, int inner) {
   int64_t n = p->hi[inner] - p->lo[inner];
   if (job->group[outer] != job->group[inner]) return false;
-  if (job->out_stride[outer] != job->out_stride[inner] * n) return false;
+  for (int o = 0; o < job->noutputs; o++)
+    if (job->output[o].stride[outer] != job->output[o].stride[inner] * n) return false;
   for (int i = 0; i < p->program.naccesses; i++)
     if (p->access_stride[i][outer] != p->access_stride[i][inner] * n) return false;
   return true;
@@ -130,7 +180,7 @@ static void add_outer(lode_planner *p, const plan_job *job, int d, int64_t exten
   lode_args *args = &p->args;
   int at = args->nouter++;
   args->outer[at] = extent;
-  args->out.stride[at] = job->out_stride[d];
+  for (int o = 0; o < job->noutputs; o++) args->out[o].stride[at] = job->output[o].stride[d];
   for (int i = 0; i < p->program.naccesses; i++) args->access[i].stride[at] = p->access_stride[i][d];
 }
 
@@ -146,14 +196,20 @@ static void fill_args(lode_planner *p, const plan_job *job) {
   int count = merge_dims(p, job, dim, extent);
   args->nouter = args->nreduced = 0;
   args->inner = p->inner < 0 ? 1 : p->extent[p->inner];
-  args->out = (lode_access){.base = job->storage->block, .inner = p->inner < 0 ? 0 : job->out_stride[p->inner]};
-  for (int d = 0; d < p->ndim; d++) args->out.offset += job->out_stride[d] * p->lo[d];
+  for (int o = 0; o < job->noutputs; o++) {
+    const plan_output *output = &job->output[o];
+    lode_access *out = &args->out[o];
+    out->base = output->storage->block;
+    out->offset = 0;
+    out->inner = p->inner < 0 ? 0 : output->stride[p->inner];
+    for (int d = 0; d < p->ndim; d++) out->offset += output->stride[d] * p->lo[d];
+  }
   for (int i = 0; i < p->program.naccesses; i++)
     for (int d = 0; d < p->ndim; d++) args->access[i].offset += p->access_stride[i][d] * p->lo[d];
   if (p->inner < 0 && count > 0 && job->group[dim[count - 1]] == inner_group(job)) {
     inner = dim[--count];
     args->inner = extent[count];
-    args->out.inner = job->out_stride[inner];
+    for (int o = 0; o < job->noutputs; o++) args->out[o].inner = job->output[o].stride[inner];
     for (int i = 0; i < p->program.naccesses; i++) args->access[i].inner = p->access_stride[i][inner];
   }
   for (int i = 0; i < count; i++)
@@ -170,30 +226,61 @@ static void drop_rows(lode_planner *p) {
   int32_t width = (int32_t)p->extent[p->inner];
   for (int i = 0; i < p->program.nvalues; i++) {
     const lode_value *value = &p->program.value[i];
-    if (value->kind == LODE_VALUE_GATHER || (value->kind != LODE_VALUE_CONST && value->width != width)) return;
+    if (value->kind == LODE_VALUE_GATHER || value->kind == LODE_VALUE_REDUCE ||
+        (value->kind != LODE_VALUE_CONST && value->width != width))
+      return;
   }
   for (int i = 0; i < p->program.nvalues; i++) p->program.value[i].width = 0;
   for (int i = 0; i < p->program.naccesses; i++) p->access_stride[i][p->inner] = p->args.access[i].inner;
   p->inner = -1;
 }
 
+/* The accesses, a bit each, that the values up to `last` depend on. */
+static void find_reach(const lode_program *program, uint32_t reach[LODE_MAX_VALUES]) {
+  _Static_assert(LODE_MAX_ACCESSES <= 32, "a bit for each access");
+  for (int v = 0; v < program->nvalues; v++) {
+    const lode_value *value = &program->value[v];
+    bool access = value->kind == LODE_VALUE_ACCESS;
+    reach[v] = access ? 1u << value->index : 0;
+    for (int k = 0; k < lode_value_arity(value); k++) reach[v] |= reach[value->a[k]];
+    if (value->kind != LODE_VALUE_GATHER) continue;
+    for (int g = value->first; g < value->first + value->count; g++)
+      reach[v] |= reach[program->segment[g].source];
+  }
+}
+
+/* A result carries the faults of what it depends on, and no others. */
+static lode_status note_faults(lode_planner *p, const plan_job *job) {
+  const lode_program *program = &p->program;
+  uint32_t faulty = 0, reach[LODE_MAX_VALUES];
+  for (int i = 0; i < program->naccesses; i++)
+    if (p->access_node[i]->fault != NULL) faulty |= 1u << i;
+  if (faulty == 0) return LODE_OK;
+  find_reach(program, reach);
+  for (int o = 0; o < job->noutputs; o++)
+    for (int i = 0; i < program->naccesses; i++)
+      if ((reach[program->output[o]] & faulty & 1u << i) != 0)
+        LODE_TRY(lode_fault_merge(job->output[o].fault, p->access_node[i]->fault, &p->context->error));
+  return LODE_OK;
+}
+
 static lode_status enqueue(lode_planner *p, const plan_job *job) {
   lode_context *context = p->context;
-  lode_device *device = job->source->device;
+  lode_device *device = job->output[0].source->device;
   lode_stream *stream;
   LODE_TRY(lode_context_stream(context, device, &stream));
   for (int i = 0; i < p->program.naccesses; i++) {
     lode_node *node = p->access_node[i];
-    if (node->storage == NULL) continue;
-    LODE_TRY(lode_compute_touch(context, stream, node->storage, false));
-    LODE_TRY(lode_fault_merge(job->fault, node->fault, &context->error));
+    if (node->storage != NULL) LODE_TRY(lode_compute_touch(context, stream, node->storage, false));
   }
-  LODE_TRY(lode_compute_touch(context, stream, job->storage, true));
+  LODE_TRY(note_faults(p, job));
+  for (int o = 0; o < job->noutputs; o++)
+    LODE_TRY(lode_compute_touch(context, stream, job->output[o].storage, true));
   lode_program *program = &p->program;
-  program->gathers = p->inner >= 0;
+  program->rows = p->inner >= 0;
   program->form = (uint8_t)job->form;
   program->reduction = job->reduction;
-  program->dtype = program->value[program->nvalues - 1].dtype;
+  program->dtype = program->value[program->output[0]].dtype;
   lode_status status;
   LODE_WITH_LADDER(context, device, status, device->api->run(stream, program, &p->args, &context->error));
   LODE_TRY(lode_context_named(context, "compute", status));
@@ -202,6 +289,14 @@ static lode_status enqueue(lode_planner *p, const plan_job *job) {
 }
 
 /* ---- boxes ------------------------------------------------------------------------------ */
+
+static lode_emit_result emit_outputs(lode_planner *p, const plan_job *job) {
+  lode_emit_result result = LODE_EMIT_OK;
+  lode_emit_start(p);
+  for (int o = 0; o < job->noutputs && result == LODE_EMIT_OK; o++)
+    result = lode_emit(p, job->output[o].source, &job->output[o].map, job->output[o].whole);
+  return result;
+}
 
 /* Runs the box [lo, hi), cut where a concat asks. Recursion: at most once for each nested concat. */
 static run_result run_box(lode_planner *p, plan_job *job, int inner, const int64_t *lo, const int64_t *hi,
@@ -213,8 +308,9 @@ static run_result run_box(lode_planner *p, plan_job *job, int inner, const int64
     memcpy(p->lo, from, sizeof from);
     memcpy(p->hi, to, sizeof to);
     p->inner = inner;
-    lode_emit_result result = lode_emit(p, job->source, &job->map);
+    lode_emit_result result = emit_outputs(p, job);
     if (result == LODE_EMIT_FULL) return RUN_FULL;
+    if (result == LODE_EMIT_FIRST) return RUN_MATERIALIZE;
     if (result == LODE_EMIT_OK) {
       if (p->inner >= 0) drop_rows(p);
       fill_args(p, job);
@@ -224,7 +320,7 @@ static run_result run_box(lode_planner *p, plan_job *job, int inner, const int64
     }
     int d = p->split_dim;
     /* A reduction cannot be cut; and concats of concats would multiply their parts. */
-    bool many = job->boxes > MANY_BOXES && p->split_node != lode_node_base(job->source);
+    bool many = job->boxes > MANY_BOXES && p->split_node != lode_node_base(job->output[0].source);
     if (job->group[d] == REDUCED || many) return RUN_MATERIALIZE;
     int64_t at = p->split_at, end = to[d];
     to[d] = at;
@@ -288,50 +384,149 @@ static lode_status relieve(lode_node *source) {
 
 /* ---- entry ---------------------------------------------------------------------------------- */
 
+/* One attempt. RUN_MATERIALIZE: planner->split_node is wanted first. */
+static run_result try_job(lode_planner *p, plan_job *job, lode_status *status) {
+  *status = LODE_OK;
+  job->boxes = 0;
+  p->row_max = LODE_ROW_MAX;
+  lay_out(p, job);
+  if (job->space != NULL) {
+    p->row_max = LODE_ROW_REDUCE_MAX;
+    return run_space(p, job, p->ndim - 1, status);
+  }
+  int last = p->ndim - 1;
+  bool rows = false;
+  uint64_t epoch = ++p->context->epoch;
+  for (int o = 0; o < job->noutputs && !rows; o++)
+    rows = last >= 0 && p->extent[last] <= LODE_ROW_MAX && has_views(job->output[o].source, epoch);
+  run_result result = run_space(p, job, rows ? last : -1, status);
+  return result == RUN_FULL && rows ? run_space(p, job, -1, status) : result;
+}
+
+/* The reduction of what is emitted, rather than a value of the program. */
+static void reduce_apart(plan_job *job, lode_node *node) {
+  job->space = NULL;
+  job->output[0].source = node->input[0];
+  job->reduction = node->op;
+  job->mask = node->as.mask;
+}
+
 static lode_status run_job(plan_job *job) {
-  lode_context *context = job->source->context;
-  lode_planner *p = lode_planner_of(context);
+  lode_node *node = job->output[0].source;
+  lode_planner *p = lode_planner_of(node->context);
   if (p == NULL) return LODE_NOMEM;
-  if (lode_shape_count(&job->source->shape) == 0) return LODE_OK;
+  if (lode_shape_count(&node->shape) == 0) return LODE_OK;
   for (;;) {
-    lode_status status = LODE_OK;
-    lay_out(p, job);
-    int last = p->ndim - 1;
-    bool rows = last >= 0 && p->extent[last] <= LODE_ROW_MAX && has_views(job->source, ++context->epoch);
-    run_result result = run_space(p, job, rows ? last : -1, &status);
-    if (result == RUN_FULL && rows) result = run_space(p, job, -1, &status);
+    lode_status status;
+    p->running = LODE_ALONE;
+    p->alone = node;
+    run_result result = try_job(p, job, &status);
     if (result == RUN_OK || result == RUN_FAILED) return status;
-    job->boxes = 0;
-    LODE_TRY(result == RUN_MATERIALIZE ? lode_plan_run(p->split_node) : relieve(job->source));
+    if (result == RUN_MATERIALIZE) LODE_TRY(lode_compute_first(p->split_node));
+    else if (job->space != NULL) reduce_apart(job, node);
+    else LODE_TRY(relieve(job->output[0].source));
   }
 }
 
+static const char *who_asks(const lode_node *node) {
+  return node->kind == LODE_NODE_OP ? lode_ops[node->op].name : "compute";
+}
+
 static lode_status run_into_new(lode_node *node, plan_job *job) {
-  const char *who = node->kind == LODE_NODE_OP ? lode_ops[node->op].name : "compute";
-  LODE_TRY(lode_storage_new(node->context, who, node->device, lode_node_bytes(node), &job->storage));
-  job->fault = &node->fault;
+  plan_output *output = &job->output[0];
+  LODE_TRY(
+      lode_storage_new(node->context, who_asks(node), node->device, lode_node_bytes(node), &output->storage));
+  output->fault = &node->fault;
   lode_status status = run_job(job);
-  if (status != LODE_OK) lode_storage_unref(job->storage);
-  else lode_node_settle(node, job->storage);
+  if (status != LODE_OK) lode_storage_unref(output->storage);
+  else lode_node_settle(node, output->storage);
   return status;
 }
 
+/* Whether a reduction is done by rows: short ones, and those of rows that views and concats are made in. */
+static bool wants_rows(lode_node *node) {
+  int row = lode_row_of_reduction(node);
+  if (row < 0) return false;
+  int64_t width = node->input[0]->shape.dim[row];
+  return width <= LODE_SHORT_ROW ||
+         (width <= LODE_ROW_MAX && has_views(node->input[0], ++node->context->epoch));
+}
+
 lode_status lode_plan_run(lode_node *node) {
-  plan_job job = {.source = node};
-  if (node->kind == LODE_NODE_REDUCE) {
-    job.source = node->input[0];
-    job.reduction = node->op;
-    job.mask = node->as.mask;
+  plan_job job = {.noutputs = 1};
+  lode_row_space space;
+  job.output[0].source = node;
+  if (node->kind == LODE_NODE_REDUCE && wants_rows(node)) {
+    space = lode_space_of_reduction(node);
+    job.space = &space;
+  } else if (node->kind == LODE_NODE_REDUCE) {
+    reduce_apart(&job, node);
   }
   return run_into_new(node, &job);
 }
 
 lode_status lode_plan_copy(lode_node *node, lode_node *source) {
-  plan_job job = {.source = source};
+  plan_job job = {.noutputs = 1};
+  job.output[0].source = source;
   return run_into_new(node, &job);
 }
 
 lode_status lode_plan_into(lode_node *source, lode_storage *storage, lode_fault **fault) {
-  plan_job job = {.source = source, .storage = storage, .fault = fault};
+  plan_job job = {.noutputs = 1};
+  job.output[0] = (plan_output){.source = source, .storage = storage, .fault = fault};
   return run_job(&job);
+}
+
+/* ---- groups ------------------------------------------------------------------------------------ */
+
+/* Memory for those of the group that have none yet. */
+static lode_status begin_group(const lode_group *group, plan_job *job) {
+  memset(job, 0, sizeof *job);
+  job->space = group->space.ndim >= 0 ? &group->space : NULL;
+  for (int i = 0; i < group->count; i++) {
+    lode_node *node = group->node[i];
+    plan_output *output = &job->output[job->noutputs];
+    if (node->storage != NULL) continue;
+    LODE_TRY(
+        lode_storage_new(node->context, who_asks(node), node->device, lode_node_bytes(node), &output->storage));
+    output->source = node;
+    output->fault = &node->fault;
+    job->noutputs++;
+  }
+  return LODE_OK;
+}
+
+static void end_group(plan_job *job, bool done) {
+  for (int o = 0; o < job->noutputs; o++) {
+    plan_output *output = &job->output[o];
+    if (done) lode_node_settle(output->source, output->storage);
+    else lode_storage_unref(output->storage);
+  }
+}
+
+static lode_status run_each(const lode_group *group) {
+  for (int i = group->count - 1; i >= 0; i--) LODE_TRY(lode_compute_first(group->node[i]));
+  return LODE_OK;
+}
+
+lode_status lode_plan_run_group(lode_planner *p, int g) {
+  for (;;) {
+    const lode_group *group = &p->group[g];
+    plan_job job;
+    lode_status status = begin_group(group, &job);
+    if (status != LODE_OK || job.noutputs == 0) {
+      end_group(&job, false);
+      return status;
+    }
+    if (lode_shape_count(&job.output[0].source->shape) == 0) {
+      end_group(&job, true);
+      continue;
+    }
+    p->running = g;
+    run_result result = try_job(p, &job, &status);
+    end_group(&job, result == RUN_OK);
+    if (result == RUN_FULL) return run_each(group);
+    if (result != RUN_MATERIALIZE) return status;
+    LODE_TRY(lode_compute_first(p->split_node));
+  }
 }

@@ -2,9 +2,11 @@
  *
  * A program is one pass over one iteration space: outer dims (odometer order)
  * times an inner axis. It is a straight list of values, each computed from
- * earlier ones, whose last is stored or reduced. Views, broadcasts and concat
- * have become index arithmetic: an access is affine in the iteration index,
- * and a gather builds one row from pieces of other rows.
+ * earlier ones, some of which are stored; or one of them is reduced. Views,
+ * broadcasts and concat have become index arithmetic: an access is affine in the
+ * iteration index. A program by rows evaluates each row of the inner axis whole:
+ * there a gather builds a row from pieces of other rows, and a row may be reduced
+ * to one element that the same row's other values use.
  *
  * lode_program holds the structure (operations, dtypes, edges, short widths:
  * what a compiled form may be cached under); lode_args holds what changes from
@@ -20,7 +22,10 @@ enum {
   LODE_MAX_ACCESSES = 24, /* inputs, counted once per distinct access */
   LODE_MAX_CONSTS = 24,
   LODE_MAX_SEGMENTS = 64,
-  LODE_ROW_MAX = 256 /* inner extents up to this are evaluated as whole rows */
+  LODE_MAX_OUTPUTS = 4,
+  LODE_SHORT_ROW = 32,       /* rows up to this are reduced whole in any case */
+  LODE_ROW_MAX = 256,        /* inner extents up to this are evaluated as whole rows where views gain by it */
+  LODE_ROW_REDUCE_MAX = 4096 /* the same where what a row reduces to is used with the row */
 };
 
 typedef enum lode_value_kind {
@@ -29,7 +34,8 @@ typedef enum lode_value_kind {
   LODE_VALUE_CONST,  /* args.consts[index], the same everywhere */
   LODE_VALUE_OP,     /* lode_op `op` of a[0..arity) */
   LODE_VALUE_CAST,   /* a[0] converted from its dtype to this one: saturating, NaN to 0 */
-  LODE_VALUE_GATHER  /* a row made of segments [first, first + count) */
+  LODE_VALUE_GATHER, /* a row made of segments [first, first + count) */
+  LODE_VALUE_REDUCE  /* lode_reduction `op` of the row a[0], in reduce.h's order: one element a row */
 } lode_value_kind;
 
 typedef struct lode_value {
@@ -40,9 +46,16 @@ typedef struct lode_value {
   int16_t index;        /* into args.access or args.consts */
   int16_t first, count; /* GATHER */
   int32_t width;        /* elements in a row of this value. 0: the program's inner extent
-                         * (the only width in a program without gathers); 1: one element a row,
+                         * (the only width in a program not by rows); 1: one element a row,
                          * which as an OP's operand stands for all of the row */
 } lode_value;
+
+/* How many of a[] are operands, evaluated where the value is. */
+static inline int lode_value_arity(const lode_value *value) {
+  return value->kind == LODE_VALUE_OP                                         ? lode_ops[value->op].arity
+         : value->kind == LODE_VALUE_CAST || value->kind == LODE_VALUE_REDUCE ? 1
+                                                                              : 0;
+}
 
 /* Row elements [lo, hi) are elements start + step * (j - lo) of `source`'s row.
  * step may be 0 (repeat) or negative. Segments of a gather are in order and
@@ -59,14 +72,17 @@ typedef struct lode_segment {
 typedef enum lode_reduce_form { LODE_REDUCE_NONE, LODE_REDUCE_INNER, LODE_REDUCE_OUTER } lode_reduce_form;
 
 typedef struct lode_program {
-  int nvalues;   /* the result is value nvalues - 1 */
-  int naccesses; /* entries of args.access used by values; the output is apart */
+  int nvalues;
+  int naccesses; /* entries of args.access used by values; outputs are apart */
   int nconsts;
   int nsegments;
-  int reduction; /* a lode_reduction, when form is not NONE */
-  uint8_t form;  /* a lode_reduce_form */
-  uint8_t dtype; /* of the result: that of the last value (a reduction keeps it) */
-  bool gathers;  /* rows must be evaluated whole: some value is a gather */
+  int noutputs;                     /* one where form is not NONE */
+  int reduction;                    /* a lode_reduction, when form is not NONE */
+  uint8_t form;                     /* a lode_reduce_form */
+  uint8_t dtype;                    /* of the first output's value (a reduction keeps it) */
+  bool rows;                        /* rows are evaluated whole: some value is a gather or a reduction */
+  int16_t output[LODE_MAX_OUTPUTS]; /* values; by rows, one of width 1 is stored as one element a row where the
+                                     * inner extent is another */
   lode_value value[LODE_MAX_VALUES];
   lode_segment segment[LODE_MAX_SEGMENTS];
 } lode_program;
@@ -87,7 +103,7 @@ typedef struct lode_args {
   int64_t inner;                         /* extent of the inner axis, not 0 */
   lode_access access[LODE_MAX_ACCESSES]; /* strides over all outer dims; for a value with a width of
                                           * its own, `inner` steps through that row */
-  lode_access out;                       /* strides over the kept outer dims; inner unless form is INNER */
+  lode_access out[LODE_MAX_OUTPUTS];     /* strides over the kept outer dims; inner unless form is INNER */
   lode_scalar consts[LODE_MAX_CONSTS];
 } lode_args;
 

@@ -111,27 +111,31 @@ lode_status lode_pass_run(lode_pass *pass, size_t bytes, lode_error *error) {
 
 /* ---- storing ------------------------------------------------------------ */
 
+static void store_outputs(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
+  const lode_program *program = plan->program;
+  for (int o = 0; o < program->noutputs; o++) {
+    if (plan->direct[o]) continue;
+    lode_tile part = *tile;
+    if (lode_plan_output_width(program, plan->args, o) == 1) part.columns = 1;
+    lode_tile_store(plan, &plan->args->out[o], plan->args->nouter, &part,
+                    lode_tile_output(state, plan, tile, o), plan->step[program->output[o]].size);
+  }
+}
+
 /* Units are tiles: down the rows, or, where rows are cut, along the columns of each group of rows. */
 static void store_units(lode_pass *pass, lode_tile_state *state, char *workspace, int64_t first,
                         int64_t count) {
   (void)workspace;
   const lode_plan *plan = &pass->plan;
   const lode_args *args = plan->args;
-  const lode_access *out = &args->out;
   int64_t across = (args->inner + plan->columns - 1) / plan->columns;
-  int64_t size = (int64_t)lode_dtype_size((lode_dtype)plan->program->dtype);
   for (int64_t unit = first; unit < first + count; unit++) {
     int64_t down = unit / across;
     lode_tile tile = {down * plan->rows, plan->rows, (unit - down * across) * plan->columns, plan->columns};
     if (tile.rows > plan->nrows - tile.row) tile.rows = plan->nrows - tile.row;
     if (tile.columns > args->inner - tile.column) tile.columns = args->inner - tile.column;
-    char *to = NULL;
-    if (plan->direct)
-      to = plan->cut == LODE_CUT_ROWS
-               ? out->base + (out->offset + tile.row * args->inner) * size
-               : lode_tile_address(plan, out, args->nouter, tile.row, tile.column, (size_t)size);
-    const void *result = lode_tile_evaluate(state, plan, &tile, to);
-    if (!plan->direct) lode_tile_store(plan, out, args->nouter, &tile, result);
+    lode_tile_evaluate(state, plan, &tile);
+    store_outputs(state, plan, &tile);
   }
 }
 
@@ -156,12 +160,6 @@ static lode_status run_store(lode_pass *pass, lode_error *error) {
   return lode_pass_run(pass, 0, error);
 }
 
-/* Whether results can be made where they are stored, given how plan.c cuts. */
-static bool can_be_direct(const lode_program *program, const lode_args *args) {
-  if (program->form != LODE_REDUCE_NONE) return false;
-  return lode_access_dense(&args->out, args, args->nouter, args->inner);
-}
-
 lode_status lode_evaluate(const lode_program *program, const lode_args *args, lode_error *error) {
   static lode_status (*const by_form[])(lode_pass *, lode_error *) = {
       [LODE_REDUCE_NONE] = run_store,
@@ -170,7 +168,7 @@ lode_status lode_evaluate(const lode_program *program, const lode_args *args, lo
   };
   lode_pass pass;
   uint64_t control = lode_control_enter();
-  lode_plan_make(&pass.plan, program, args, can_be_direct(program, args));
+  lode_plan_make(&pass.plan, program, args);
   lode_pass_weigh(&pass);
   lode_status status = by_form[program->form](&pass, error);
   lode_control_leave(control);

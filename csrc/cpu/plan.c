@@ -11,7 +11,8 @@ enum {
   LEAST_ELEMENTS = 128,
   WHOLE_ROWS = 512,       /* inner extents up to this are not cut */
   WHOLE_SEQUENCES = 1024, /* the same for reductions along the inner axis: one chunk of reduce.h */
-  BLOCK_COLUMNS = 64
+  BLOCK_COLUMNS = 64,
+  LONG_ROW = 128 /* from here on a row is worth a call of its own */
 };
 
 bool lode_access_dense(const lode_access *access, const lode_args *args, int ndims, int64_t width) {
@@ -34,6 +35,16 @@ static bool varies_by_row(const lode_access *access, const lode_args *args) {
   for (int d = 0; d < args->nouter; d++)
     if (access->stride[d] != 0 && args->outer[d] > 1) return true;
   return false;
+}
+
+static bool is_output(const lode_program *program, int v) {
+  for (int o = 0; o < program->noutputs; o++)
+    if (program->output[o] == v) return true;
+  return false;
+}
+
+int64_t lode_plan_output_width(const lode_program *program, const lode_args *args, int output) {
+  return program->rows && program->value[program->output[output]].width == 1 ? 1 : args->inner;
 }
 
 static void classify_access(lode_plan *plan, int v) {
@@ -59,7 +70,7 @@ static void classify_access(lode_plan *plan, int v) {
     step->pitch = (by_column ? width : 1) * step->size;
   }
   step->in_place = step->action != LODE_ACTION_LOAD;
-  step->periodic = by_column && !by_row && !step->in_place && v != plan->program->nvalues - 1;
+  step->periodic = by_column && !by_row && !step->in_place && !is_output(plan->program, v);
   if (step->action != LODE_ACTION_DENSE) plan->odometer = true;
 }
 
@@ -106,6 +117,15 @@ static void classify_gather(lode_plan *plan, int v) {
   }
 }
 
+/* Its operand is a row of more than one element: emit.c sees to it. */
+static void classify_reduction(lode_plan *plan, int v) {
+  const lode_value *value = &plan->program->value[v];
+  lode_step *step = &plan->step[v];
+  step->extent = LODE_EXTENT_ROW;
+  step->action = LODE_ACTION_REDUCE;
+  step->reducer = &plan->isa->reduce[value->op][value->dtype];
+}
+
 /* Nanoseconds for one element, where it is far from what a vector instruction takes. */
 static const float slow_operations[LODE_NOPS] = {
     [LODE_OP_sqrt] = 0.3f,   [LODE_OP_exp] = 4,       [LODE_OP_log] = 4,
@@ -115,8 +135,9 @@ static const float slow_operations[LODE_NOPS] = {
 };
 
 static double cost_of(const lode_value *value, const lode_step *step) {
-  if (step->extent != LODE_EXTENT_FULL) return 0.005;
   double each = 0.015 * step->size;
+  if (value->kind == LODE_VALUE_REDUCE) return each;
+  if (step->extent != LODE_EXTENT_FULL) return 0.005;
   if (value->kind == LODE_VALUE_OP && slow_operations[value->op] > 0) each = slow_operations[value->op];
   if (step->in_place) each = 0.03 * step->size; /* reading memory */
   if (value->kind == LODE_VALUE_ACCESS && !step->in_place) each = 0.1 * step->size;
@@ -127,17 +148,17 @@ static void classify(lode_plan *plan, int v) {
   static void (*const by_kind[])(lode_plan *, int) = {
       [LODE_VALUE_ACCESS] = classify_access, [LODE_VALUE_IOTA] = classify_access,
       [LODE_VALUE_OP] = classify_operation,  [LODE_VALUE_CAST] = classify_operation,
-      [LODE_VALUE_GATHER] = classify_gather,
+      [LODE_VALUE_GATHER] = classify_gather, [LODE_VALUE_REDUCE] = classify_reduction,
   };
   const lode_value *value = &plan->program->value[v];
   lode_step *step = &plan->step[v];
-  *step = (lode_step){.slot = -1, .spread = {-1, -1, -1}, .base = -1};
+  *step = (lode_step){.slot = -1, .spread = {-1, -1, -1}, .base = -1, .output = -1};
   step->size = (uint8_t)lode_dtype_size((lode_dtype)value->dtype);
   if (step->size > plan->element) plan->element = step->size;
   if (value->kind == LODE_VALUE_CONST) step->origin = (const char *)&plan->args->consts[value->index];
   else by_kind[value->kind](plan, v);
   if (step->extent == LODE_EXTENT_FULL) {
-    step->width = value->width != 0 ? value->width : plan->program->gathers ? (int32_t)plan->args->inner : 0;
+    step->width = value->width != 0 ? value->width : plan->program->rows ? (int32_t)plan->args->inner : 0;
     if (step->width > plan->widest) plan->widest = step->width;
   }
   plan->cost += cost_of(value, step);
@@ -159,15 +180,12 @@ static void find_last_uses(const lode_program *program, slots *s) {
   for (int v = 0; v < program->nvalues; v++) {
     const lode_value *value = &program->value[v];
     s->last_use[v] = (int16_t)v;
-    int arity = value->kind == LODE_VALUE_CAST ? 1
-                : value->kind == LODE_VALUE_OP ? lode_ops[value->op].arity
-                                               : 0;
-    for (int k = 0; k < arity; k++) s->last_use[value->a[k]] = (int16_t)v;
+    for (int k = 0; k < lode_value_arity(value); k++) s->last_use[value->a[k]] = (int16_t)v;
     if (value->kind != LODE_VALUE_GATHER) continue;
     for (int g = value->first; g < value->first + value->count; g++)
       s->last_use[program->segment[g].source] = (int16_t)v;
   }
-  s->last_use[program->nvalues - 1] = INT16_MAX;
+  for (int o = 0; o < program->noutputs; o++) s->last_use[program->output[o]] = INT16_MAX;
 }
 
 /* Frees the slot of value `u`, if `v` was the last to use it. */
@@ -192,17 +210,19 @@ static int16_t inherit(lode_plan *plan, slots *s, int v, int arity) {
   return -1;
 }
 
-static void place_operation(lode_plan *plan, slots *s, int v, bool stored) {
+static void place_operation(lode_plan *plan, slots *s, int v) {
   const lode_value *value = &plan->program->value[v];
   lode_step *step = &plan->step[v];
-  int arity = value->kind == LODE_VALUE_CAST ? 1 : lode_ops[value->op].arity;
+  int arity = lode_value_arity(value);
   for (int k = 0; k < arity && step->extent == LODE_EXTENT_FULL; k++) {
     if (plan->step[value->a[k]].extent != LODE_EXTENT_ROW) continue;
     step->action = LODE_ACTION_SPREAD;
-    if (plan->cut != LODE_CUT_SINGLE) step->spread[k] = take(plan, s);
+    step->by_row =
+        plan->cut == LODE_CUT_SINGLE || (plan->cut == LODE_CUT_ROWS && width_of(plan, v) >= LONG_ROW);
+    if (!step->by_row) step->spread[k] = take(plan, s);
   }
-  if (!stored) step->slot = inherit(plan, s, v, arity);
-  if (!stored && step->slot < 0) step->slot = take(plan, s);
+  if (step->output < 0) step->slot = inherit(plan, s, v, arity);
+  if (step->output < 0 && step->slot < 0) step->slot = take(plan, s);
   for (int k = 0; k < arity; k++) {
     retire(plan, s, value->a[k], v);
     if (step->spread[k] >= 0) s->free[s->nfree++] = step->spread[k];
@@ -212,15 +232,13 @@ static void place_operation(lode_plan *plan, slots *s, int v, bool stored) {
 static void place(lode_plan *plan, slots *s, int v) {
   const lode_value *value = &plan->program->value[v];
   lode_step *step = &plan->step[v];
-  bool last = v == plan->program->nvalues - 1;
-  bool stored = last && plan->direct && plan->result_slot < 0; /* made at its place, in no slot */
   if (step->extent == LODE_EXTENT_SCALAR || step->in_place) return;
-  if (value->kind == LODE_VALUE_OP || value->kind == LODE_VALUE_CAST) {
-    place_operation(plan, s, v, stored);
+  if (lode_value_arity(value) > 0) {
+    place_operation(plan, s, v);
     return;
   }
   /* What is filled once and kept needs a slot that no earlier value writes in the next tile. */
-  if (!stored) step->slot = step->periodic ? (int16_t)plan->nslots++ : take(plan, s);
+  if (step->output < 0) step->slot = step->periodic ? (int16_t)plan->nslots++ : take(plan, s);
   if (value->kind != LODE_VALUE_GATHER) return;
   for (int g = value->first; g < value->first + value->count; g++)
     retire(plan, s, plan->program->segment[g].source, v);
@@ -238,24 +256,38 @@ static bool transposed(const lode_program *program, const lode_args *args) {
     const lode_access *access = &args->access[program->value[v].index];
     if (access->inner > 1 && access->stride[last] == 1) return true;
   }
-  return args->out.inner > 1 && last < args->nouter - args->nreduced && args->out.stride[last] == 1;
+  return args->out[0].inner > 1 && last < args->nouter - args->nreduced && args->out[0].stride[last] == 1;
 }
 
 static lode_cut choose_cut(const lode_program *program, const lode_args *args) {
   bool along = program->form == LODE_REDUCE_INNER;
-  if (program->gathers) return LODE_CUT_ROWS;
+  if (program->rows) return LODE_CUT_ROWS;
   if (!along && args->inner > BLOCK_COLUMNS && transposed(program, args)) return LODE_CUT_BLOCK;
   return args->inner <= (along ? WHOLE_SEQUENCES : WHOLE_ROWS) ? LODE_CUT_ROWS : LODE_CUT_SINGLE;
 }
 
-void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_args *args, bool direct) {
+/* Where an output's value is made, or spread to full rows first. */
+static void place_output(lode_plan *plan, int o) {
+  const lode_program *program = plan->program;
+  int v = program->output[o];
+  lode_step *step = &plan->step[v];
+  int64_t width = lode_plan_output_width(program, plan->args, o);
+  bool spread = width > 1 && step->extent != LODE_EXTENT_FULL;
+  if (spread || step->extent == LODE_EXTENT_SCALAR) plan->spread_slot[o] = (int16_t)plan->nslots++;
+  if (spread || step->action < LODE_ACTION_LOAD || step->output >= 0 || plan->cut == LODE_CUT_BLOCK ||
+      program->form != LODE_REDUCE_NONE)
+    return;
+  if (!lode_access_dense(&plan->args->out[o], plan->args, plan->args->nouter, width)) return;
+  plan->direct[o] = true;
+  step->output = (int16_t)o;
+}
+
+void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_args *args) {
   plan->program = program;
   plan->args = args;
   plan->isa = lode_isa_current();
   plan->cut = choose_cut(program, args);
-  plan->direct = direct && plan->cut != LODE_CUT_BLOCK;
   plan->odometer = false;
-  plan->result_slot = -1;
   plan->nslots = plan->widest = plan->element = 0;
   plan->cost = 0;
   plan->nrows = 1;
@@ -265,9 +297,11 @@ void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_arg
   s.nfree = 0;
   find_last_uses(program, &s);
   for (int v = 0; v < program->nvalues; v++) classify(plan, v);
-  lode_extent extent = (lode_extent)plan->step[program->nvalues - 1].extent;
-  if (extent == LODE_EXTENT_SCALAR || (extent == LODE_EXTENT_ROW && args->inner > 1))
-    plan->result_slot = (int16_t)plan->nslots++;
+  for (int o = 0; o < program->noutputs; o++) {
+    plan->direct[o] = false;
+    plan->spread_slot[o] = -1;
+    place_output(plan, o);
+  }
   for (int v = 0; v < program->nvalues; v++) place(plan, &s, v);
 }
 

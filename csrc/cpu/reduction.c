@@ -127,6 +127,27 @@ static void feed_rows(accumulator *a, const char *x, int64_t n) {
   }
 }
 
+/* One sequence, width 1. */
+static void reduce_row(const lode_reducer *reducer, int64_t size, char *out, const char *in, int64_t width) {
+  _Alignas(64) char memory[(LANES + 64) * 8]; /* levels for any width */
+  accumulator a = {
+      .reducer = reducer, .width = 1, .size = size, .lanes = memory, .levels = memory + LANES * size};
+  feed_elements(&a, in, width);
+  memcpy(out, finish(&a), (size_t)size);
+}
+
+void lode_tile_reduce(const lode_reducer *reducer, size_t size, void *out, const void *in, int64_t rows,
+                      int64_t width, int64_t behind) {
+  enum { FEW_ROWS = 8, SHORT_ROW = 64 }; /* a few rows are done sooner one by one, unless they are short */
+  if (width <= SHORT_ROW || (rows >= FEW_ROWS && width <= CHUNK)) {
+    reducer->rows(out, in, rows, width, behind);
+    return;
+  }
+  for (int64_t r = 0; r < rows; r++)
+    reduce_row(reducer, (int64_t)size, (char *)out + r * (int64_t)size,
+               (const char *)in + r * width * (int64_t)size, width);
+}
+
 /* ---- groups of chunks --------------------------------------------------- */
 
 /* How the sequences of a pass are cut: into groups of `length` elements, a power of two of chunks. */
@@ -196,11 +217,17 @@ static lode_status run_groups(lode_pass *pass, cut *c, size_t bytes, lode_error 
                         : left < c->width                        ? left
                                                                  : c->width};
       combine_groups(reducer, partial, c->groups, c->width, size);
-      lode_tile_store(plan, &plan->args->out, kept_dims, &tile, partial);
+      lode_tile_store(plan, &plan->args->out[0], kept_dims, &tile, partial, (size_t)size);
     }
   }
   lode_scratch_give(c->partial, partial_bytes(pass, c));
   return status;
+}
+
+/* A tile of what is reduced, as dense rows. */
+static const char *tile_of(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
+  lode_tile_evaluate(state, plan, tile);
+  return lode_tile_output(state, plan, tile, 0);
 }
 
 /* ---- INNER -------------------------------------------------------------- */
@@ -216,23 +243,23 @@ static void short_units(lode_pass *pass, lode_tile_state *state, char *workspace
                         int64_t count) {
   const lode_plan *plan = &pass->plan;
   const lode_args *args = plan->args;
-  const lode_access *out = &args->out;
+  const lode_access *out = &args->out[0];
   const lode_reducer *reducer = &plan->isa->reduce[plan->program->reduction][plan->program->dtype];
   int64_t each = reduced_rows(args), size = (int64_t)lode_dtype_size((lode_dtype)plan->program->dtype);
   int kept_dims = args->nouter - args->nreduced;
   bool dense = lode_access_dense(out, args, kept_dims, 1);
-  bool in_place = plan->step[plan->program->nvalues - 1].in_place;
+  bool in_place = plan->step[plan->program->output[0]].in_place;
   for (int64_t unit = first; unit < first + count; unit++) {
     lode_tile tile = {unit * plan->rows, plan->rows, 0, args->inner};
     if (tile.rows > plan->nrows - tile.row) tile.rows = plan->nrows - tile.row;
-    const void *result = lode_tile_evaluate(state, plan, &tile, NULL);
+    const void *result = tile_of(state, plan, &tile);
     lode_tile reduced = {tile.row / each, tile.rows / each, 0, 1};
     /* A slot has a cache line behind it; an input has its next rows. */
     int64_t behind = 64 / size, left = (plan->nrows - tile.row - tile.rows) * args->inner;
     if (in_place && left < behind) behind = left;
     char *to = dense ? out->base + (out->offset + reduced.row) * size : workspace;
-    reducer->rows(to, result, reduced.rows, each * args->inner, behind);
-    if (!dense) lode_tile_store(plan, out, kept_dims, &reduced, to);
+    lode_tile_reduce(reducer, (size_t)size, to, result, reduced.rows, each * args->inner, behind);
+    if (!dense) lode_tile_store(plan, out, kept_dims, &reduced, to, (size_t)size);
   }
 }
 
@@ -248,13 +275,13 @@ static void stream(accumulator *a, lode_tile_state *state, const lode_plan *plan
       int64_t rows = ceiling(to, inner) - row;
       tile.rows = rows < plan->rows ? rows : plan->rows;
       count = tile.rows * inner - column;
-      result = (const char *)lode_tile_evaluate(state, plan, &tile, NULL) + column * a->size;
+      result = (const char *)tile_of(state, plan, &tile) + column * a->size;
     } else {
       tile.column = column;
       tile.columns = inner - column < plan->columns ? inner - column : plan->columns;
       if (tile.columns > to - from) tile.columns = to - from;
       count = tile.columns;
-      result = lode_tile_evaluate(state, plan, &tile, NULL);
+      result = tile_of(state, plan, &tile);
     }
     if (count > to - from) count = to - from;
     feed_elements(a, result, count);
@@ -274,7 +301,9 @@ static void long_units(lode_pass *pass, lode_tile_state *state, char *workspace,
     const char *result = finish(&a);
     lode_tile tile = {k, 1, 0, 1};
     if (c->groups > 1) memcpy(c->partial + unit * a.size, result, (size_t)a.size);
-    else lode_tile_store(plan, &plan->args->out, plan->args->nouter - plan->args->nreduced, &tile, result);
+    else
+      lode_tile_store(plan, &plan->args->out[0], plan->args->nouter - plan->args->nreduced, &tile, result,
+                      (size_t)a.size);
   }
 }
 
@@ -306,7 +335,7 @@ static void add_rows(accumulator *a, lode_tile_state *state, const lode_plan *pl
                      int64_t to, int64_t column) {
   while (from < to) {
     lode_tile tile = {first + from, to - from < plan->rows ? to - from : plan->rows, column, a->width};
-    feed_rows(a, lode_tile_evaluate(state, plan, &tile, NULL), tile.rows);
+    feed_rows(a, tile_of(state, plan, &tile), tile.rows);
     from += tile.rows;
   }
 }
@@ -327,7 +356,7 @@ static void outer_units(lode_pass *pass, lode_tile_state *state, char *workspace
     const char *result = finish(&a);
     lode_tile tile = {k, 1, column, width};
     if (c->groups > 1) memcpy(c->partial + unit * c->width * a.size, result, (size_t)(width * a.size));
-    else lode_tile_store(plan, &args->out, args->nouter - args->nreduced, &tile, result);
+    else lode_tile_store(plan, &args->out[0], args->nouter - args->nreduced, &tile, result, (size_t)a.size);
   }
 }
 
@@ -342,13 +371,13 @@ static void outer_short_units(lode_pass *pass, lode_tile_state *state, char *wor
   for (int64_t unit = first; unit < first + count; unit++) {
     lode_tile tile = {unit * plan->rows, plan->rows, 0, args->inner};
     if (tile.rows > plan->nrows - tile.row) tile.rows = plan->nrows - tile.row;
-    const char *result = lode_tile_evaluate(state, plan, &tile, NULL);
+    const char *result = tile_of(state, plan, &tile);
     for (int64_t row = 0; row < tile.rows; row += c->sequence, result += c->sequence * args->inner * a.size) {
       lode_tile reduced = {(tile.row + row) / c->sequence, 1, 0, args->inner};
       feed_rows(&a, result, c->sequence);
       fold(&a, c->sequence < LANES ? c->sequence : LANES);
       a.place = 0;
-      lode_tile_store(plan, &args->out, args->nouter - args->nreduced, &reduced, a.lanes);
+      lode_tile_store(plan, &args->out[0], args->nouter - args->nreduced, &reduced, a.lanes, (size_t)a.size);
     }
   }
 }

@@ -71,27 +71,48 @@ static void load(lode_tile_state *state, const lode_plan *plan, int v, const lod
   }
 }
 
-/* Operands that have one element a row are spread to full rows first, unless there is but one row. */
+/* One by one, with their elements as scalars. */
+static void compute_by_row(const lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile,
+                           char *to) {
+  const lode_value *value = &plan->program->value[v];
+  const lode_step *step = &plan->step[v];
+  const char *operand[3];
+  int64_t width = width_of(step, tile), pitch[3] = {0, 0, 0};
+  unsigned scalars = step->scalars;
+  for (int k = 0; k < 3; k++) {
+    const lode_step *from = &plan->step[value->a[k]];
+    operand[k] = state->at[value->a[k]];
+    if (k >= lode_value_arity(value) || from->extent == LODE_EXTENT_SCALAR) continue;
+    pitch[k] = from->extent == LODE_EXTENT_ROW ? from->size : width * from->size;
+    if (from->extent == LODE_EXTENT_ROW) scalars |= 1u << k;
+  }
+  for (int64_t row = 0; row < tile->rows; row++) {
+    step->loop(to, operand[0], operand[1], operand[2], width, scalars);
+    to += width * step->size;
+    for (int k = 0; k < 3; k++) operand[k] += pitch[k];
+  }
+}
+
+/* Operands that have one element a row are spread to full rows first, where rows are short. */
 static void compute_spread(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile,
                            char *to) {
   const lode_value *value = &plan->program->value[v];
   const lode_step *step = &plan->step[v];
   const char *operand[3];
   int64_t width = width_of(step, tile);
-  unsigned scalars = step->scalars;
+  if (tile->rows == 1 || step->by_row) {
+    compute_by_row(state, plan, v, tile, to);
+    return;
+  }
   for (int k = 0; k < 3; k++) {
     const lode_step *from = &plan->step[value->a[k]];
     operand[k] = state->at[value->a[k]];
-    if (k >= lode_ops[value->op].arity || from->extent != LODE_EXTENT_ROW) continue;
-    if (tile->rows == 1) {
-      scalars |= 1u << k;
-    } else {
-      char *spread = state->workspace + (size_t)step->spread[k] * plan->slot_bytes;
-      plan->isa->move[from->size](spread, width, 1, operand[k], 1, 0, tile->rows, width);
-      operand[k] = spread;
-    }
+    if (k >= lode_value_arity(value) || from->extent != LODE_EXTENT_ROW) continue;
+    char *spread = state->workspace + (size_t)step->spread[k] * plan->slot_bytes;
+    plan->isa->move[from->size](spread, width, 1, operand[k], 1, 0, tile->rows, width);
+    operand[k] = spread;
   }
-  step->loop(to, operand[0], operand[1], operand[2], tile->rows * width, scalars);
+  step->loop(to, operand[0], operand[1], operand[2], tile->rows * width, step->scalars);
 }
 
 /* One segment that is as wide as the row but for a shift is copied for all rows at once, which puts
@@ -118,6 +139,18 @@ static void gather(const lode_tile_state *state, const lode_plan *plan, int v, c
   }
 }
 
+static void reduce(const lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile,
+                   char *to) {
+  int source = plan->program->value[v].a[0];
+  const lode_step *step = &plan->step[v], *from = &plan->step[source];
+  int64_t width = width_of(from, tile), behind = 64 / step->size;
+  if (from->slot < 0) { /* an input has its next rows behind it; a slot, a cache line */
+    int64_t left = from->in_place ? (plan->nrows - tile->row - tile->rows) * width : 0;
+    if (left < behind) behind = left;
+  }
+  lode_tile_reduce(step->reducer, step->size, to, state->at[source], tile->rows, width, behind);
+}
+
 /* ---- tiles -------------------------------------------------------------- */
 
 void lode_tile_start(lode_tile_state *state, const lode_plan *plan, char *workspace) {
@@ -138,13 +171,21 @@ static bool keeps(lode_tile_state *state, const lode_tile *tile) {
   return false;
 }
 
-static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, bool kept,
-                     char *to) {
+/* Where a direct output's tile is stored. */
+static char *place_of(const lode_plan *plan, int output, const lode_tile *tile, size_t size) {
+  const lode_access *out = &plan->args->out[output];
+  int64_t width = lode_plan_output_width(plan->program, plan->args, output);
+  if (plan->cut == LODE_CUT_ROWS) return out->base + (out->offset + tile->row * width) * (int64_t)size;
+  return lode_tile_address(plan, out, plan->args->nouter, tile->row, tile->column, size);
+}
+
+static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, bool kept) {
   const lode_step *step = &plan->step[v];
   const lode_value *value = &plan->program->value[v];
   const char **at = state->at;
+  char *to = NULL;
   if (step->slot >= 0) to = state->workspace + (size_t)step->slot * plan->slot_bytes;
-  else if (!step->in_place && step->action != LODE_ACTION_NONE) at[v] = to;
+  if (step->output >= 0) at[v] = to = place_of(plan, step->output, tile, step->size);
   switch ((lode_action)step->action) {
   case LODE_ACTION_NONE:
     return;
@@ -169,29 +210,31 @@ static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const
   case LODE_ACTION_SPREAD:
     compute_spread(state, plan, v, tile, to);
     return;
+  case LODE_ACTION_REDUCE:
+    reduce(state, plan, v, tile, to);
+    return;
   }
 }
 
-const void *lode_tile_evaluate(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile, void *to) {
-  int last = plan->program->nvalues - 1;
-  const lode_step *step = &plan->step[last];
+void lode_tile_evaluate(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
   if (plan->odometer) index_of(plan->args, plan->args->nouter, tile->row, state->index);
   bool kept = keeps(state, tile);
-  for (int v = 0; v <= last; v++) evaluate(state, plan, v, tile, kept, to);
-  if (plan->result_slot >= 0) {
-    char *place = plan->direct ? to : state->workspace + (size_t)plan->result_slot * plan->slot_bytes;
-    plan->isa->move[step->size](place, tile->columns, 1, state->at[last], step->extent == LODE_EXTENT_ROW, 0,
-                                tile->rows, tile->columns);
-    return place;
-  }
-  if (plan->direct && step->in_place)
-    return memcpy(to, state->at[last], (size_t)(tile->rows * tile->columns) * step->size);
-  return state->at[last];
+  for (int v = 0; v < plan->program->nvalues; v++) evaluate(state, plan, v, tile, kept);
+}
+
+const void *lode_tile_output(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile, int output) {
+  int v = plan->program->output[output];
+  const lode_step *step = &plan->step[v];
+  if (plan->spread_slot[output] < 0) return state->at[v];
+  char *place = state->workspace + (size_t)plan->spread_slot[output] * plan->slot_bytes;
+  int64_t columns = lode_plan_output_width(plan->program, plan->args, output) == 1 ? 1 : tile->columns;
+  plan->isa->move[step->size](place, columns, 1, state->at[v], step->extent == LODE_EXTENT_ROW, 0, tile->rows,
+                              columns);
+  return place;
 }
 
 void lode_tile_store(const lode_plan *plan, const lode_access *access, int ndims, const lode_tile *tile,
-                     const void *dense) {
-  size_t size = lode_dtype_size((lode_dtype)plan->program->dtype);
+                     const void *dense, size_t size) {
   const char *from = dense;
   int64_t index[LODE_MAX_DIMS], stride = ndims > 0 ? access->stride[ndims - 1] : 0;
   index_of(plan->args, ndims, tile->row, index);

@@ -4,14 +4,14 @@
  * range of columns of the inner axis, small enough for all its intermediate
  * values to stay in L1. A plan says, for one program and its arguments, where
  * each value of a tile is found and which loop makes it. Evaluating a tile gives
- * its result as dense rows; what becomes of those is evaluator.c's matter.
+ * its outputs as dense rows; what becomes of those is evaluator.c's matter.
  *
  * A value is one of
  *   SCALAR  the same everywhere: made once, with the plan
  *   ROW     one element a row
  *   FULL    a dense row of more than one element a row
  * and lies in memory (an input that is dense, read where it is), in a slot of the
- * workspace, or, for the result of a direct plan, where it is to be stored. */
+ * workspace, or, for a direct output, where it is to be stored. */
 #ifndef LODE_CPU_TILE_H
 #define LODE_CPU_TILE_H
 
@@ -25,7 +25,7 @@ typedef struct lode_tile {
 
 /* How tiles cut the iteration space. */
 typedef enum lode_cut {
-  LODE_CUT_ROWS,   /* some rows, all columns; always so where the program gathers */
+  LODE_CUT_ROWS,   /* some rows, all columns; always so for a program by rows */
   LODE_CUT_SINGLE, /* one row, some columns: long rows */
   LODE_CUT_BLOCK   /* some rows, some columns: an input is dense down the columns */
 } lode_cut;
@@ -40,23 +40,27 @@ typedef enum lode_action {
   LODE_ACTION_LOAD,  /* copy from memory, or number, into a slot */
   LODE_ACTION_GATHER,
   LODE_ACTION_COMPUTE, /* operands are dense, or SCALAR */
-  LODE_ACTION_SPREAD   /* the same, with ROW operands in a FULL result */
+  LODE_ACTION_SPREAD,  /* the same, with ROW operands in a FULL result */
+  LODE_ACTION_REDUCE   /* rows to one element each */
 } lode_action;
 
 typedef struct lode_step {
-  lode_loop *loop;    /* OP, CAST */
-  const char *origin; /* SCALAR: the element; DENSE: element (0, 0) of the whole space */
-  int64_t pitch;      /* DENSE: bytes from row to row */
-  int32_t width;      /* elements in a row of a FULL value; 0: as many as the tile has columns */
-  int16_t slot;       /* in the workspace; -1: none */
-  int16_t spread[3];  /* OP, FULL: slots in which ROW operands are spread to full rows; -1: none */
-  int16_t base;       /* GATHER: the segment that is copied for all rows at once, first; -1: none */
-  uint8_t extent;     /* a lode_extent */
-  uint8_t action;     /* a lode_action */
-  uint8_t size;       /* bytes of an element */
-  uint8_t scalars;    /* OP: which operands are SCALAR */
-  bool in_place;      /* ACCESS: read where it is */
-  bool periodic;      /* ACCESS, IOTA: the same in every row: stays in its slot from tile to tile */
+  lode_loop *loop;             /* OP, CAST */
+  const lode_reducer *reducer; /* REDUCE */
+  const char *origin;          /* SCALAR: the element; DENSE: element (0, 0) of the whole space */
+  int64_t pitch;               /* DENSE: bytes from row to row */
+  int32_t width;               /* elements in a row of a FULL value; 0: as many as the tile has columns */
+  int16_t slot;                /* in the workspace; -1: none */
+  int16_t spread[3];           /* OP, FULL: slots in which ROW operands are spread to full rows; -1: none */
+  int16_t base;                /* GATHER: the segment that is copied for all rows at once, first; -1: none */
+  int16_t output;              /* made where this output is stored, in no slot; -1: not so */
+  uint8_t extent;              /* a lode_extent */
+  uint8_t action;              /* a lode_action */
+  uint8_t size;                /* bytes of an element */
+  uint8_t scalars;             /* OP: which operands are SCALAR */
+  bool by_row;                 /* SPREAD: row by row, instead of spreading */
+  bool in_place;               /* ACCESS: read where it is */
+  bool periodic;               /* ACCESS, IOTA: the same in every row: stays in its slot from tile to tile */
 } lode_step;
 
 typedef struct lode_plan {
@@ -64,9 +68,10 @@ typedef struct lode_plan {
   const lode_args *args;
   const lode_isa *isa;
   lode_cut cut;
-  bool direct;         /* the result is made where it is stored */
-  bool odometer;       /* some access needs the index of a row */
-  int16_t result_slot; /* where a result that is SCALAR or ROW is spread to full rows; -1: nowhere */
+  bool odometer;                 /* some access needs the index of a row */
+  bool direct[LODE_MAX_OUTPUTS]; /* its value is made where it is stored */
+  int16_t
+      spread_slot[LODE_MAX_OUTPUTS]; /* where one that is SCALAR or ROW is spread to full rows; -1: nowhere */
   int32_t nslots;
   int32_t widest;        /* elements in the widest row */
   int32_t element;       /* bytes of the largest element */
@@ -78,9 +83,11 @@ typedef struct lode_plan {
   lode_step step[LODE_MAX_VALUES];
 } lode_plan;
 
-/* Makes the plan. direct: the caller will give a place where dense rows can be stored, and the
- * cut allows it (ROWS: the rows lie one behind the other). */
-void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_args *args, bool direct);
+/* Makes the plan. Outputs are direct where rows are stored one behind the other. */
+void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_args *args);
+
+/* Elements that an output stores for each row. */
+int64_t lode_plan_output_width(const lode_program *program, const lode_args *args, int output);
 
 /* Elements of the iteration space that a tile should have, for its values to stay in L1. */
 int64_t lode_plan_elements(const lode_plan *plan);
@@ -98,16 +105,24 @@ typedef struct lode_tile_state {
 
 void lode_tile_start(lode_tile_state *state, const lode_plan *plan, char *workspace);
 
-/* Evaluates a tile; returns its result as dense rows. A direct plan makes it at `to`. */
-const void *lode_tile_evaluate(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile, void *to);
+/* Evaluates a tile: direct outputs are stored. */
+void lode_tile_evaluate(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile);
 
-/* Stores dense rows of a tile through an access over the first ndims outer dims. */
+/* After it: an output's value as dense rows. */
+const void *lode_tile_output(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile, int output);
+
+/* Stores dense rows of a tile, elements of `size` bytes, through an access over the first ndims outer dims. */
 void lode_tile_store(const lode_plan *plan, const lode_access *access, int ndims, const lode_tile *tile,
-                     const void *rows);
+                     const void *rows, size_t size);
 
 /* Where element (row, column) is, through an access over the first ndims outer dims. */
 char *lode_tile_address(const lode_plan *plan, const lode_access *access, int ndims, int64_t row,
                         int64_t column, size_t size);
+
+/* out[r] = the reduction of in[r * width .. + width), in reduce.h's order, for any width. `behind`: as for
+ * lode_reduce_rows. (reduction.c) */
+void lode_tile_reduce(const lode_reducer *reducer, size_t size, void *out, const void *in, int64_t rows,
+                      int64_t width, int64_t behind);
 
 /* Whether rows of `width` elements, over the first ndims outer dims, lie dense one behind the other. */
 bool lode_access_dense(const lode_access *access, const lode_args *args, int ndims, int64_t width);

@@ -24,7 +24,7 @@ static void compact_value(lode_interpret_parameters *p, const lode_program *prog
   const lode_value *value = &program->value[v];
   lode_compact_value *compact = &p->value[v];
   *compact = (lode_compact_value){.kind = value->kind, .dtype = value->dtype, .op = (uint8_t)value->op};
-  compact->width = (uint16_t)(program->gathers ? value->width : 0);
+  compact->width = (uint16_t)(program->rows ? value->width : 0);
   compact->from = program->value[value->a[0]].dtype;
   for (int k = 0; k < 3; k++) compact->a[k] = (uint8_t)value->a[k];
   compact->index = (uint8_t)value->index;
@@ -44,12 +44,13 @@ static void compact_segments(lode_interpret_parameters *p, const lode_program *p
   }
 }
 
-/* Rows of a tile, of which the widest value has at most LODE_TILE elements. */
-static int32_t rows_of_tile(const lode_program *program) {
+/* By rows: rows of a tile, of which the widest value has at most LODE_TILE elements, or which is one row. */
+static void fix_tile(lode_interpret_parameters *p, const lode_program *program) {
   int32_t widest = 1;
   for (int v = 0; v < program->nvalues; v++)
     if (program->value[v].width > widest) widest = program->value[v].width;
-  return LODE_TILE / widest;
+  if (program->rows) p->rows = widest < LODE_TILE ? LODE_TILE / widest : 1;
+  p->slot_bytes = (widest > LODE_TILE ? widest : LODE_TILE) * 8;
 }
 
 lode_status lode_cuda_interpret_store(lode_stream *stream, const lode_program *program, const lode_args *args,
@@ -58,16 +59,21 @@ lode_status lode_cuda_interpret_store(lode_stream *stream, const lode_program *p
   memset(&p, 0, sizeof p);
   p.nvalues = program->nvalues;
   p.nouter = args->nouter;
-  p.rows = program->gathers ? rows_of_tile(program) : 0;
+  fix_tile(&p, program);
   p.inner = args->inner;
   p.first = first;
   p.count = count;
   memcpy(p.outer, args->outer, (size_t)args->nouter * sizeof p.outer[0]);
   for (int v = 0; v < program->nvalues; v++) compact_value(&p, program, args, v);
   compact_segments(&p, program);
-  p.out = compact_access(&args->out, (lode_dtype)program->dtype, args->nouter);
-  int64_t each = program->gathers ? p.rows : LODE_TILE, tiles = (count + each - 1) / each;
-  int64_t block_bytes = program->nvalues * (int64_t)LODE_TILE_BYTES, most = WORKSPACE_BYTES / block_bytes;
+  p.noutputs = program->noutputs;
+  for (int o = 0; o < program->noutputs; o++) {
+    p.output[o] = (uint8_t)program->output[o];
+    p.out[o] =
+        compact_access(&args->out[o], (lode_dtype)program->value[program->output[o]].dtype, args->nouter);
+  }
+  int64_t each = program->rows ? p.rows : LODE_TILE, tiles = (count + each - 1) / each;
+  int64_t block_bytes = program->nvalues * (int64_t)p.slot_bytes, most = WORKSPACE_BYTES / block_bytes;
   int64_t blocks = lode_cuda_home(stream)->multiprocessors * (int64_t)BLOCKS_PER_MULTIPROCESSOR;
   if (blocks > most) blocks = most;
   if (blocks > tiles) blocks = tiles;
@@ -83,7 +89,7 @@ lode_status lode_cuda_interpret(lode_stream *stream, const lode_program *program
                                 lode_error *error) {
   if (program->form != LODE_REDUCE_NONE)
     return lode_cuda_reduce_pieces(stream, program, args, lode_cuda_interpret_store, error);
-  int64_t count = program->gathers ? 1 : args->inner;
+  int64_t count = program->rows ? 1 : args->inner;
   for (int d = 0; d < args->nouter; d++) count *= args->outer[d];
   return lode_cuda_interpret_store(stream, program, args, 0, count, error);
 }

@@ -20,14 +20,14 @@ static const int64_t narrow_limit = INT32_MAX - (1 << 16);
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
 static int64_t row_width(const lode_program *program, const lode_args *args, const lode_value *value) {
-  return program->gathers ? value->width : args->inner;
+  return program->rows ? value->width : args->inner;
 }
 
 static void classify(lode_layout *layout, int a, int64_t width) {
   const lode_args *args = layout->args;
   const lode_access *access = lode_layout_access(args, a);
   lode_access_class *class = &layout->structure.access[a];
-  int dims = a == LODE_OUT ? args->nouter - args->nreduced : args->nouter;
+  int dims = a >= LODE_OUT ? args->nouter - args->nreduced : args->nouter;
   int64_t span = 0;
   for (int d = 0; d < dims; d++) {
     if (access->stride[d] == 0 || args->outer[d] == 1) continue;
@@ -49,7 +49,10 @@ static void classify_all(lode_layout *layout) {
     if (value->kind == LODE_VALUE_ACCESS || value->kind == LODE_VALUE_IOTA)
       classify(layout, value->index, row_width(program, args, value));
   }
-  classify(layout, LODE_OUT, program->form == LODE_REDUCE_INNER ? 1 : args->inner);
+  for (int o = 0; o < program->noutputs; o++) {
+    int64_t width = row_width(program, args, &program->value[program->output[o]]);
+    classify(layout, LODE_OUT + o, program->form == LODE_REDUCE_INNER ? 1 : width);
+  }
   if (layout->kept * layout->each * args->inner > narrow_limit) layout->structure.wide = 1;
 }
 
@@ -71,7 +74,7 @@ static int vector_of(const lode_layout *layout, int a, lode_dtype dtype, int64_t
 static bool row_stride(const lode_layout *layout, int a, int64_t *stride) {
   const lode_args *args = layout->args;
   const lode_access *access = lode_layout_access(args, a);
-  int dims = a == LODE_OUT ? args->nouter - args->nreduced : args->nouter;
+  int dims = a >= LODE_OUT ? args->nouter - args->nreduced : args->nouter;
   if (dims == 0 || args->outer[dims - 1] == 1) return false;
   *stride = access->stride[dims - 1];
   int64_t expected = *stride * args->outer[dims - 1];
@@ -88,7 +91,10 @@ static void choose_vector(lode_layout *layout) {
   const lode_program *program = layout->program;
   const lode_args *args = layout->args;
   int64_t width = args->nouter == 0 ? 16 : args->inner; /* the end of one long row is done by elements */
-  int vector = vector_of(layout, LODE_OUT, (lode_dtype)program->dtype, width, 16);
+  int vector = 16;
+  for (int o = 0; o < program->noutputs; o++)
+    vector =
+        vector_of(layout, LODE_OUT + o, (lode_dtype)program->value[program->output[o]].dtype, width, vector);
   for (int v = 0; v < program->nvalues && vector > 1; v++) {
     const lode_value *value = &program->value[v];
     if (value->kind != LODE_VALUE_ACCESS || layout->structure.access[value->index].inner == LODE_STRIDE_ZERO)
@@ -110,7 +116,7 @@ static void find_widths(lode_layout *layout) {
                   ? 1
                   : (int32_t)row_width(program, layout->args, value);
     if (value->kind == LODE_VALUE_GATHER) width = value->width;
-    for (int k = 0; k < lode_layout_arity(value); k++)
+    for (int k = 0; k < lode_value_arity(value) && value->kind != LODE_VALUE_REDUCE; k++)
       if (layout->width[value->a[k]] > width) width = layout->width[value->a[k]];
     layout->width[v] = width;
   }
@@ -119,9 +125,10 @@ static void find_widths(lode_layout *layout) {
 /* Up to which value each is needed; what a gather is made from lives as long as the gather. */
 static void find_last_uses(const lode_program *program, int last[LODE_MAX_VALUES]) {
   for (int v = 0; v < program->nvalues; v++) last[v] = v;
+  for (int o = 0; o < program->noutputs; o++) last[program->output[o]] = program->nvalues - 1;
   for (int v = program->nvalues - 1; v >= 0; v--) {
     const lode_value *value = &program->value[v];
-    for (int k = 0; k < lode_layout_arity(value); k++)
+    for (int k = 0; k < lode_value_arity(value); k++)
       if (last[value->a[k]] < v) last[value->a[k]] = v;
     if (value->kind != LODE_VALUE_GATHER) continue;
     for (int g = value->first; g < value->first + value->count; g++) {
@@ -134,8 +141,7 @@ static void find_last_uses(const lode_program *program, int last[LODE_MAX_VALUES
 /* Bytes of a value in registers: gathers rename, numbers and constants are made where they are used. */
 static int64_t register_bytes(const lode_layout *layout, int v) {
   const lode_value *value = &layout->program->value[v];
-  bool held =
-      value->kind == LODE_VALUE_OP || value->kind == LODE_VALUE_CAST || value->kind == LODE_VALUE_ACCESS;
+  bool held = lode_value_arity(value) > 0 || value->kind == LODE_VALUE_ACCESS;
   return held ? layout->width[v] * (int64_t)lode_dtype_size((lode_dtype)value->dtype) : 0;
 }
 
@@ -172,15 +178,31 @@ static int stage_bytes(lode_layout *layout, int a, lode_dtype dtype, int width) 
   return lode_layout_pitch(layout, a, width) * (int)lode_dtype_size(dtype);
 }
 
+int lode_layout_value(const lode_layout *layout, int a) {
+  if (a >= LODE_OUT) return layout->structure.output[a - LODE_OUT];
+  for (int v = 0; v < layout->structure.nvalues; v++) {
+    const lode_value *value = &layout->program->value[v];
+    if ((value->kind == LODE_VALUE_ACCESS || value->kind == LODE_VALUE_IOTA) && value->index == a) return v;
+  }
+  return -1;
+}
+
+static bool is_taken(const lode_layout *layout, int a) {
+  for (int o = 0; o < layout->program->noutputs; o++)
+    if (layout->structure.access[LODE_OUT + o].tile == 1 + a) return true;
+  return false;
+}
+
 /* A result takes the place of an input of the same kind: a thread has read its row when it writes it. */
-static bool find_tile(lode_layout *layout) {
-  lode_access_class *out = &layout->structure.access[LODE_OUT];
+static bool find_tile(lode_layout *layout, int place) {
+  lode_access_class *out = &layout->structure.access[place];
+  const lode_value *stored = &layout->program->value[lode_layout_value(layout, place)];
   for (int v = 0; v < layout->program->nvalues; v++) {
     const lode_value *value = &layout->program->value[v];
-    if (value->kind != LODE_VALUE_ACCESS || value->dtype != layout->program->dtype) continue;
+    if (value->kind != LODE_VALUE_ACCESS || value->dtype != stored->dtype) continue;
     const lode_access_class *class = &layout->structure.access[value->index];
     if (class->staged == LODE_STAGE_NONE || class->vector != out->vector ||
-        layout->width[v] != layout->args->inner)
+        layout->width[v] != layout->args->inner || is_taken(layout, value->index))
       continue;
     out->tile = (uint8_t)(1 + value->index);
     return true;
@@ -200,13 +222,13 @@ static void choose_staging(lode_layout *layout) {
       layout->structure.access[value->index].staged = LODE_STAGE_NONE;
     else total += bytes;
   }
-  if (program->form == LODE_REDUCE_NONE) {
-    int bytes = stage_bytes(layout, LODE_OUT, (lode_dtype)program->dtype, (int)layout->args->inner);
-    if (bytes > 0 && !find_tile(layout)) {
-      if ((total + bytes) * LEAST_ROWS > LODE_SHARED_BYTES)
-        layout->structure.access[LODE_OUT].staged = LODE_STAGE_NONE;
-      else total += bytes;
-    }
+  for (int o = 0; o < program->noutputs; o++) {
+    const lode_value *value = &program->value[program->output[o]];
+    int bytes = stage_bytes(layout, LODE_OUT + o, (lode_dtype)value->dtype, value->width);
+    if (bytes == 0 || find_tile(layout, LODE_OUT + o)) continue;
+    if ((total + bytes) * LEAST_ROWS > LODE_SHARED_BYTES)
+      layout->structure.access[LODE_OUT + o].staged = LODE_STAGE_NONE;
+    else total += bytes;
   }
   int rows = MOST_ROWS;
   while (rows * total > LODE_SHARED_BYTES) rows /= 2;
@@ -272,10 +294,8 @@ static void choose_elements(lode_layout *layout) {
 
 static void choose_template(lode_layout *layout) {
   const lode_program *program = layout->program;
-  const lode_args *args = layout->args;
-  bool whole = program->form == LODE_REDUCE_INNER && args->nreduced == 0 && args->inner <= LODE_ROW_REGISTERS;
-  if ((program->gathers || whole) && choose_rows(layout)) return;
-  if (program->gathers) choose_wide(layout);
+  if (program->rows && choose_rows(layout)) return;
+  if (program->rows) choose_wide(layout);
   else if (program->form != LODE_REDUCE_NONE) choose_reduction(layout);
   else choose_elements(layout);
 }
@@ -315,7 +335,8 @@ static void add_parameters(lode_layout *layout) {
       layout->at_const[value->index] = add_word(layout, constant.i64);
     }
   }
-  add_access(layout, LODE_OUT, (lode_dtype)program->dtype);
+  for (int o = 0; o < program->noutputs; o++)
+    add_access(layout, LODE_OUT + o, (lode_dtype)program->value[program->output[o]].dtype);
   for (int d = 0; d < args->nouter; d++) layout->at_extent[d] = add_word(layout, args->outer[d]);
   if (s->inner == 0) layout->at_space = add_word(layout, args->inner);
   layout->at_first = add_word(layout, layout->first);
@@ -333,9 +354,8 @@ static void add_parameters(lode_layout *layout) {
 
 /* ---- entry -------------------------------------------------------------------------------- */
 
-bool lode_layout_one_pass(const lode_program *program, const lode_args *args) {
-  if (!program->gathers || program->form == LODE_REDUCE_NONE) return true;
-  return program->form == LODE_REDUCE_INNER && args->nreduced == 0;
+bool lode_layout_one_pass(const lode_program *program) {
+  return !program->rows || program->form == LODE_REDUCE_NONE;
 }
 
 void lode_layout_make(lode_layout *layout, const lode_program *program, const lode_args *args, int64_t first,
@@ -361,7 +381,10 @@ void lode_layout_make(lode_layout *layout, const lode_program *program, const lo
   s->form = program->form;
   s->reduction = program->form == LODE_REDUCE_NONE ? 0 : (uint8_t)program->reduction;
   s->dtype = program->dtype;
-  s->gathers = program->gathers;
+  s->by_rows = program->rows;
+  s->noutputs = (uint8_t)program->noutputs;
+  for (int o = 0; o < program->noutputs && o < LODE_MAX_OUTPUTS; o++)
+    s->output[o] = (uint8_t)program->output[o];
   s->nouter = (uint8_t)args->nouter;
   s->nreduced = (uint8_t)args->nreduced;
   s->nvalues = (uint16_t)program->nvalues;

@@ -13,8 +13,8 @@
 /* How a pass is cut. */
 typedef enum lode_template {
   LODE_TEMPLATE_ELEMENTS, /* stores; a thread for each vector of elements */
-  LODE_TEMPLATE_ROWS,     /* rows of few elements, stored or reduced: a thread for each, values in registers */
-  LODE_TEMPLATE_WIDE,     /* rows with gathers that are too much for registers: values in shared memory */
+  LODE_TEMPLATE_ROWS,     /* by rows of few elements: a thread for each, values in registers */
+  LODE_TEMPLATE_WIDE,     /* by rows that are too much for registers: values in shared memory */
   LODE_TEMPLATE_COLUMNS,  /* reductions of one chunk: a thread for each sequence */
   LODE_TEMPLATE_LANES     /* reductions: a thread for each lane of a chunk */
 } lode_template;
@@ -29,8 +29,8 @@ typedef enum lode_stage {
 } lode_stage;
 
 enum {
-  LODE_OUT = LODE_MAX_ACCESSES, /* the result, among accesses */
-  LODE_PLACES,
+  LODE_OUT = LODE_MAX_ACCESSES, /* the outputs, among accesses */
+  LODE_PLACES = LODE_OUT + LODE_MAX_OUTPUTS,
   LODE_ROW_REGISTERS = 32, /* elements of a row in registers, at most */
   LODE_SHARED_BYTES = 48 << 10,
   LODE_SMALL_EXTENT = 64, /* inner extents up to this are part of the structure where they are divided by */
@@ -44,7 +44,7 @@ typedef struct lode_access_class {
   uint8_t inner;  /* a lode_stride_class */
   uint8_t vector; /* elements that can be moved at a time along a row */
   uint8_t staged; /* a lode_stage */
-  uint8_t tile;   /* LODE_OUT, staged: 1 + the access whose place in shared memory it takes; 0: its own */
+  uint8_t tile;   /* outputs, staged: 1 + the access whose place in shared memory it takes; 0: its own */
 } lode_access_class;
 
 typedef struct lode_structure {
@@ -55,7 +55,8 @@ typedef struct lode_structure {
   uint8_t nouter, nreduced; /* dims that rows are counted over */
   uint8_t columns;          /* LANES: templates.h's C */
   uint8_t global;           /* WIDE: values lie in a workspace, because shared memory is too small */
-  uint8_t gathers;
+  uint8_t by_rows;
+  uint8_t noutputs, output[LODE_MAX_OUTPUTS];
   uint16_t rows; /* ROWS, WIDE: of a block */
   uint16_t nvalues, naccesses, nsegments;
   int32_t inner; /* the inner extent; 0: a parameter */
@@ -84,9 +85,9 @@ typedef struct lode_layout {
 
   /* ROWS, WIDE: elements in a row of each value: 1 also where a row is one element repeated. */
   int32_t width[LODE_MAX_VALUES];
-  /* WIDE: where a value that gathers read lies, in bytes for each row of the block; -1: it is made where it is
-   * used. `result` is the row that is to be reduced. */
-  int32_t slot[LODE_MAX_VALUES], result, row_bytes;
+  /* WIDE: where a value that is kept lies, in bytes for each row of the block; -1: it is made where it is used.
+   * `lanes` is where rows are reduced. */
+  int32_t slot[LODE_MAX_VALUES], lanes, row_bytes;
 
   int npointers, nwords;
   char *pointer[LODE_MAX_POINTERS];
@@ -99,8 +100,8 @@ typedef struct lode_layout {
   int16_t at_first, at_count;
 } lode_layout;
 
-/* Whether a program's rows can be done one by one: others with gathers are stored first, and reduced then. */
-bool lode_layout_one_pass(const lode_program *program, const lode_args *args);
+/* Whether a program is one pass: one by rows with a reduction of its own is stored first, and reduced then. */
+bool lode_layout_one_pass(const lode_program *program);
 
 /* Makes the layout of rows [first, first + count); count < 0: of all. */
 void lode_layout_make(lode_layout *layout, const lode_program *program, const lode_args *args, int64_t first,
@@ -112,21 +113,15 @@ size_t lode_layout_key(const lode_layout *layout, char key[LODE_KEY_BYTES]);
 /* ROWS: elements between rows of an access in shared memory. */
 int lode_layout_pitch(const lode_layout *layout, int a, int width);
 
-/* Where a value's access, or LODE_OUT's, is described. */
+/* Where a value's access, or an output's, is described. */
 static inline const lode_access *lode_layout_access(const lode_args *args, int a) {
-  return a == LODE_OUT ? &args->out : &args->access[a];
+  return a >= LODE_OUT ? &args->out[a - LODE_OUT] : &args->access[a];
 }
+
+/* The value that an access reads or an output stores. */
+int lode_layout_value(const lode_layout *layout, int a);
 
 /* source_wide.c: gives values a place in shared memory. */
 void lode_wide_place(lode_layout *layout);
-
-/* source_wide.c: what a site, the evaluation of one value that is kept, needs of the values before. */
-typedef enum lode_need { LODE_NEED_NOT, LODE_NEED_VALUE = 1, LODE_NEED_SOURCE = 2 } lode_need;
-void lode_wide_needs(const lode_layout *layout, int site, uint8_t need[LODE_MAX_VALUES]);
-
-/* Operands of a value: of OP and CAST. */
-static inline int lode_layout_arity(const lode_value *value) {
-  return value->kind == LODE_VALUE_CAST ? 1 : value->kind == LODE_VALUE_OP ? lode_ops[value->op].arity : 0;
-}
 
 #endif

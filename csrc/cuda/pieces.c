@@ -32,11 +32,11 @@ typedef struct reduction {
 static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static lode_result result_of(const lode_program *program, const lode_args *args) {
-  lode_result out = {.inner = program->form == LODE_REDUCE_INNER ? 0 : args->out.inner,
+  lode_result out = {.inner = program->form == LODE_REDUCE_INNER ? 0 : args->out[0].inner,
                      .ndims = args->nouter - args->nreduced};
-  out.base = args->out.base + args->out.offset * (int64_t)lode_dtype_size((lode_dtype)program->dtype);
+  out.base = args->out[0].base + args->out[0].offset * (int64_t)lode_dtype_size((lode_dtype)program->dtype);
   memcpy(out.extent, args->outer, (size_t)out.ndims * sizeof out.extent[0]);
-  memcpy(out.stride, args->out.stride, (size_t)out.ndims * sizeof out.stride[0]);
+  memcpy(out.stride, args->out[0].stride, (size_t)out.ndims * sizeof out.stride[0]);
   return out;
 }
 
@@ -76,11 +76,11 @@ lode_status lode_cuda_combine(lode_stream *stream, const lode_program *program, 
 
 /* ---- pieces --------------------------------------------------------------------- */
 
-/* Stores elements [from, to) of the space; whole rows of a program that gathers. Element `from` is then at
+/* Stores elements [from, to) of the space; whole rows of a program by rows. Element `from` is then at
  * *x. */
 static lode_status store_piece(reduction *r, int64_t from, int64_t to, const char **x, lode_error *error) {
-  int64_t inner = r->args->inner, each = r->stored.gathers ? inner : 1, first = from / each;
-  lode_access *out = &r->stored_args.out;
+  int64_t inner = r->args->inner, each = r->stored.rows ? inner : 1, first = from / each;
+  lode_access *out = &r->stored_args.out[0];
   int64_t stride = inner;
   memset(out, 0, sizeof *out);
   out->base = r->piece;
@@ -153,7 +153,7 @@ static void describe(reduction *r) {
   r->most = PIECE_BYTES / (int64_t)r->size;
   int64_t all = r->kept * r->sequence * r->columns;
   if (r->most > all) r->most = all;
-  r->piece_bytes = (size_t)(r->most + 2 * r->args->inner * r->stored.gathers) * r->size;
+  r->piece_bytes = (size_t)(r->most + 2 * r->args->inner * r->stored.rows) * r->size;
   r->partial_bytes = r->cut.groups > 1 ? (size_t)(r->kept * r->cut.groups * r->columns) * r->size : 0;
   r->stored_args = *r->args;
   r->stored_args.nreduced = 0;
@@ -176,12 +176,12 @@ static lode_status run_part(reduction *r, lode_error *error) {
   return status;
 }
 
-/* Columns [from, from + count) of a program that does not gather. */
+/* Columns [from, from + count) of a program not by rows. */
 static lode_args columns_of(const lode_args *args, int naccesses, int64_t from, int64_t count) {
   lode_args part = *args;
   part.inner = count;
   for (int a = 0; a < naccesses; a++) part.access[a].offset += part.access[a].inner * from;
-  part.out.offset += part.out.inner * from;
+  part.out[0].offset += part.out[0].inner * from;
   return part;
 }
 

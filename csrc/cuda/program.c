@@ -107,7 +107,7 @@ static lode_status launch_layout(lode_stream *stream, CUkernel kernel, lode_layo
 
 /* ---- entry ----------------------------------------------------------------------- */
 
-/* Rows [first, first + count) of a program that gathers and is reduced afterwards. */
+/* Rows [first, first + count) of a program by rows that is reduced afterwards. */
 static lode_status store_rows(lode_stream *stream, const lode_program *program, const lode_args *args,
                               int64_t first, int64_t count, lode_error *error) {
   lode_layout layout;
@@ -120,8 +120,7 @@ static lode_status store_rows(lode_stream *stream, const lode_program *program, 
 
 lode_status lode_cuda_run(lode_stream *stream, const lode_program *program, const lode_args *args,
                           lode_error *error) {
-  if (!lode_layout_one_pass(program, args))
-    return lode_cuda_reduce_pieces(stream, program, args, store_rows, error);
+  if (!lode_layout_one_pass(program)) return lode_cuda_reduce_pieces(stream, program, args, store_rows, error);
   lode_layout layout;
   CUkernel kernel;
   lode_layout_make(&layout, program, args, 0, -1);

@@ -100,6 +100,11 @@ static lode_dtype element_type(const lode_program *program, const lode_value *va
 
 const char *lode_source_function(const lode_layout *layout, int v, lode_text *text) {
   const lode_value *value = &layout->program->value[v];
+  if (value->kind == LODE_VALUE_REDUCE) {
+    snprintf(text->text, sizeof text->text, "lode_%s_of_%s", lode_reductions[value->op].name,
+             lode_dtype_name((lode_dtype)value->dtype));
+    return text->text;
+  }
   if (value->kind == LODE_VALUE_CAST) return casts[value->dtype];
   snprintf(text->text, sizeof text->text, "lode_%s_%s", lode_ops[value->op].name,
            lode_dtype_name(element_type(layout->program, value)));
@@ -130,6 +135,28 @@ static void write_operations(lode_writer *w, const lode_layout *layout) {
     bool *done = &written[value->op][element_type(layout->program, value)];
     if (!*done) write_operation(w, layout, v);
     *done = true;
+  }
+}
+
+/* The members of a job (templates.h) that all have. */
+static void write_combination(lode_writer *w, int reduction, lode_dtype dtype) {
+  lode_write(w, "  typedef %s T;\n  LODE_DEVICE T identity() { return (T)(%s); }\n", lode_source_types[dtype],
+             reductions[reduction].identity);
+  lode_write(w, "  LODE_DEVICE T combine(T a, T b) {\n    typedef %s U;\n    return (T)(%s);\n  }\n",
+             wraps[dtype], reductions[reduction].expression);
+}
+
+/* A struct for each reduction of rows and element type, once. */
+static void write_reductions(lode_writer *w, const lode_layout *layout) {
+  bool written[LODE_NREDUCTIONS][LODE_NDTYPES] = {{false}};
+  for (int v = 0; v < layout->structure.nvalues; v++) {
+    const lode_value *value = &layout->program->value[v];
+    if (value->kind != LODE_VALUE_REDUCE || written[value->op][value->dtype]) continue;
+    lode_text name;
+    lode_write(w, "struct %s {\n", lode_source_function(layout, v, &name));
+    write_combination(w, value->op, (lode_dtype)value->dtype);
+    lode_write(w, "};\n");
+    written[value->op][value->dtype] = true;
   }
 }
 
@@ -176,7 +203,7 @@ static bool moves_over_rows(const lode_layout *layout, int a) {
 }
 
 static bool is_used(const lode_layout *layout, int a) {
-  return a == LODE_OUT || a < layout->structure.naccesses;
+  return a < layout->structure.naccesses || (a >= LODE_OUT && a < LODE_OUT + layout->structure.noutputs);
 }
 
 /* struct lode_base and lode_at: where each access is for kept index k. Offsets of numbers are added where they
@@ -201,15 +228,23 @@ void lode_write_index(lode_writer *w, const lode_layout *layout, int a, const ch
   const lode_structure *s = &layout->structure;
   lode_write(w, "(I)0");
   if (moves_over_rows(layout, a)) lode_write(w, " + %s.a%d", base, a);
-  if (a != LODE_OUT) write_strides(w, layout, a, s->nouter - s->nreduced, s->nouter);
+  if (a < LODE_OUT) write_strides(w, layout, a, s->nouter - s->nreduced, s->nouter);
   if (s->access[a].inner == LODE_STRIDE_ONE) lode_write(w, " + (I)(%s)", column);
   if (s->access[a].inner == LODE_STRIDE_ANY)
     lode_write(w, " + (I)p.w[%d] * (I)(%s)", layout->at_inner[a], column);
 }
 
-void lode_write_pointer(lode_writer *w, const lode_layout *layout, int a, lode_dtype dtype) {
-  lode_write(w, "(%s%s *)p.b[%d]", a == LODE_OUT ? "" : "const ", lode_source_types[dtype],
+void lode_write_pointer(lode_writer *w, const lode_layout *layout, int a) {
+  lode_dtype dtype = (lode_dtype)layout->program->value[lode_layout_value(layout, a)].dtype;
+  lode_write(w, "(%s%s *)p.b[%d]", a >= LODE_OUT ? "" : "const ", lode_source_types[dtype],
              layout->at_pointer[a]);
+}
+
+void lode_write_store(lode_writer *w, const lode_layout *layout, int o, const char *base, const char *column) {
+  lode_write_pointer(w, layout, LODE_OUT + o);
+  lode_write(w, " + (");
+  lode_write_index(w, layout, LODE_OUT + o, base, column);
+  lode_write(w, ")");
 }
 
 void lode_write_leaf(lode_writer *w, const lode_layout *layout, int v, const char *base, const char *column) {
@@ -223,7 +258,7 @@ void lode_write_leaf(lode_writer *w, const lode_layout *layout, int v, const cha
     lode_write(w, "(p.w[%d] + (int64_t)(", layout->at_offset[value->index]);
   } else {
     lode_write(w, "lode_load(");
-    lode_write_pointer(w, layout, value->index, (lode_dtype)value->dtype);
+    lode_write_pointer(w, layout, value->index);
     lode_write(w, " + (");
   }
   lode_write_index(w, layout, value->index, base, column);
@@ -247,7 +282,7 @@ static void write_reads(lode_writer *w, const lode_layout *layout, int vector) {
                  layout->structure.access[value->index].inner == LODE_STRIDE_ONE && vector > 1;
     if (along) {
       lode_write(w, "  const lode_vector<%s, %d> x%d = lode_load_vector<%d>(", T, vector, v, vector);
-      lode_write_pointer(w, layout, value->index, (lode_dtype)value->dtype);
+      lode_write_pointer(w, layout, value->index);
       lode_write(w, " + (");
       lode_write_index(w, layout, value->index, "base", "j");
       lode_write(w, "));\n");
@@ -275,34 +310,31 @@ static void write_values(lode_writer *w, const lode_layout *layout, int vector) 
     } else {
       lode_text name;
       lode_write(w, "%s(", lode_source_function(layout, v, &name));
-      for (int k = 0; k < lode_layout_arity(value); k++) lode_write(w, k == 0 ? "v%d" : ", v%d", value->a[k]);
+      for (int k = 0; k < lode_value_arity(value); k++) lode_write(w, k == 0 ? "v%d" : ", v%d", value->a[k]);
       lode_write(w, ")");
     }
     lode_write(w, ";\n");
   }
 }
 
-/* lode_elements<vector>: elements j, ... of the row at `base`, reduced index r. */
+/* lode_elements<vector>: elements j, ... of the row at `base`, reduced index r; o<o> for each output. */
 static void write_elements(lode_writer *w, const lode_layout *layout, int vector) {
   const lode_structure *s = &layout->structure;
-  const char *T = lode_source_types[s->dtype];
-  lode_write(w,
-             "LODE_DEVICE lode_vector<%s, %d> lode_elements%d(const lode_parameters &p, const lode_base &base, "
-             "I r, I j) "
-             "{\n  lode_vector<%s, %d> result;\n",
-             T, vector, vector, T, vector);
+  lode_write(w, "struct lode_result%d {\n", vector);
+  for (int o = 0; o < s->noutputs; o++)
+    lode_write(w, "  lode_vector<%s, %d> o%d;\n", lode_source_types[layout->program->value[s->output[o]].dtype],
+               vector, o);
+  lode_write(
+      w,
+      "};\nLODE_DEVICE lode_result%d lode_elements%d(const lode_parameters &p, const lode_base &base, I r, "
+      "I j) {\n  lode_result%d result;\n",
+      vector, vector, vector);
   write_unravel(w, layout, s->nouter - s->nreduced, s->nouter, "r");
   write_reads(w, layout, vector);
   lode_write(w, "  LODE_UNROLL\n  for (int e = 0; e < %d; e++) {\n", vector);
   write_values(w, layout, vector);
-  lode_write(w, "    result.v[e] = v%d;\n  }\n  return result;\n}\n", s->nvalues - 1);
-}
-
-static void write_store(lode_writer *w, const lode_layout *layout, const char *base, const char *column) {
-  lode_write_pointer(w, layout, LODE_OUT, (lode_dtype)layout->structure.dtype);
-  lode_write(w, " + (");
-  lode_write_index(w, layout, LODE_OUT, base, column);
-  lode_write(w, ")");
+  for (int o = 0; o < s->noutputs; o++) lode_write(w, "    result.o%d.v[e] = v%d;\n", o, s->output[o]);
+  lode_write(w, "  }\n  return result;\n}\n");
 }
 
 /* The loop over vectors [0, n), of which the element j of row k is the first. */
@@ -322,9 +354,16 @@ static void write_element_loop(lode_writer *w, const lode_layout *layout, int ve
   } else {
     lode_write(w, "    const I k = 0, j = (I)i * %d;\n", vector);
   }
-  lode_write(w, "    const lode_base base = lode_at(p, k);\n    lode_store_vector<%d>(", vector);
-  write_store(w, layout, "base", "j");
-  lode_write(w, ", lode_elements%d(p, base, 0, j));\n  }\n", vector);
+  lode_write(w,
+             "    const lode_base base = lode_at(p, k);\n"
+             "    const lode_result%d result = lode_elements%d(p, base, 0, j);\n",
+             vector, vector);
+  for (int o = 0; o < layout->structure.noutputs; o++) {
+    lode_write(w, "    lode_store_vector<%d>(", vector);
+    lode_write_store(w, layout, o, "base", "j");
+    lode_write(w, ", result.o%d);\n", o);
+  }
+  lode_write(w, "  }\n");
 }
 
 /* Where there are several rows, their extent is a multiple of the vector; one long row may leave a rest. */
@@ -351,32 +390,26 @@ static void write_elements_kernel(lode_writer *w, const lode_layout *layout) {
 /* What templates.h calls a job; `place` is a row's base and a column. */
 static void write_job(lode_writer *w, const lode_layout *layout) {
   const lode_structure *s = &layout->structure;
-  const char *T = lode_source_types[s->dtype];
   lode_write(w, "struct lode_place {\n  lode_base base;\n  I j;\n};\n");
-  lode_write(w, "struct lode_job {\n  typedef %s T;\n  typedef ::I I;\n  typedef lode_place place;\n", T);
-  lode_write(w, "  LODE_DEVICE T identity() { return (T)(%s); }\n", reductions[s->reduction].identity);
-  lode_write(w, "  LODE_DEVICE T combine(T a, T b) {\n    typedef %s U;\n    return (T)(%s);\n  }\n",
-             wraps[s->dtype], reductions[s->reduction].expression);
-  if (s->cut == LODE_TEMPLATE_COLUMNS || s->cut == LODE_TEMPLATE_LANES) {
-    lode_write(w, "  LODE_DEVICE place at(const lode_parameters &p, I k, I j) {\n    place at;\n"
-                  "    at.base = lode_at(p, k);\n    at.j = j;\n    return at;\n  }\n");
-    lode_write(w, "  LODE_DEVICE T get(const lode_parameters &p, const place &at, I e) {\n");
-    if (s->form == LODE_REDUCE_OUTER) {
-      lode_write(w, "    return lode_elements1(p, at.base, e, at.j).v[0];\n  }\n");
-    } else if (s->nreduced == 0) {
-      lode_write(w, "    return lode_elements1(p, at.base, 0, e).v[0];\n  }\n");
-    } else {
-      lode_write(w, "    const N n = (N)(");
-      write_extent(w, layout);
-      lode_write(
-          w, "), r = (N)e / n;\n    return lode_elements1(p, at.base, (I)r, (I)((N)e - r * n)).v[0];\n  }\n");
-    }
-    lode_write(w, "  LODE_DEVICE void put(const lode_parameters &p, I k, I j, T x) {\n"
-                  "    const lode_base base = lode_at(p, k);\n    *(");
-    write_store(w, layout, "base", "j");
-    lode_write(w, ") = x;\n  }\n");
+  lode_write(w, "struct lode_job {\n  typedef ::I I;\n  typedef lode_place place;\n");
+  write_combination(w, s->reduction, (lode_dtype)s->dtype);
+  lode_write(w, "  LODE_DEVICE place at(const lode_parameters &p, I k, I j) {\n    place at;\n"
+                "    at.base = lode_at(p, k);\n    at.j = j;\n    return at;\n  }\n");
+  lode_write(w, "  LODE_DEVICE T get(const lode_parameters &p, const place &at, I e) {\n");
+  if (s->form == LODE_REDUCE_OUTER) {
+    lode_write(w, "    return lode_elements1(p, at.base, e, at.j).o0.v[0];\n  }\n");
+  } else if (s->nreduced == 0) {
+    lode_write(w, "    return lode_elements1(p, at.base, 0, e).o0.v[0];\n  }\n");
+  } else {
+    lode_write(w, "    const N n = (N)(");
+    write_extent(w, layout);
+    lode_write(
+        w, "), r = (N)e / n;\n    return lode_elements1(p, at.base, (I)r, (I)((N)e - r * n)).o0.v[0];\n  }\n");
   }
-  lode_write(w, "};\n");
+  lode_write(w, "  LODE_DEVICE void put(const lode_parameters &p, I k, I j, T x) {\n"
+                "    const lode_base base = lode_at(p, k);\n    *(");
+  lode_write_store(w, layout, 0, "base", "j");
+  lode_write(w, ") = x;\n  }\n};\n");
 }
 
 static void write_count_of_columns(lode_writer *w, const lode_layout *layout) {
@@ -424,8 +457,7 @@ static void write_head(lode_writer *w, const lode_layout *layout) {
              layout->nwords);
   write_operations(w, layout);
   write_base(w, layout);
-  if (s->form == LODE_REDUCE_INNER && (s->cut == LODE_TEMPLATE_ROWS || s->cut == LODE_TEMPLATE_WIDE))
-    write_job(w, layout);
+  write_reductions(w, layout);
 }
 
 char *lode_source(const void *context) {

@@ -24,14 +24,16 @@ void lode_write(lode_writer *w, const char *format, ...)
 
 extern const char *const lode_source_types[LODE_NDTYPES]; /* "float", ... */
 
-/* The function of an OP, or the cast of a CAST: its name, to be followed by operands in parentheses. */
+/* The function of an OP, or the cast of a CAST: its name, to be followed by operands in parentheses. The job
+ * (templates.h) of a REDUCE. */
 const char *lode_source_function(const lode_layout *layout, int v, lode_text *text);
 /* "+ offset" of an access, as an index of type I: of its row at `base`, column `column` (an expression). */
 void lode_write_index(lode_writer *w, const lode_layout *layout, int a, const char *base, const char *column);
 /* A value's element read from memory, a number, or a constant: an expression of its type. */
 void lode_write_leaf(lode_writer *w, const lode_layout *layout, int v, const char *base, const char *column);
-/* The pointer of an access, typed. */
-void lode_write_pointer(lode_writer *w, const lode_layout *layout, int a, lode_dtype dtype);
+/* The pointer of an access, typed; and with the index of an output's element added. */
+void lode_write_pointer(lode_writer *w, const lode_layout *layout, int a);
+void lode_write_store(lode_writer *w, const lode_layout *layout, int o, const char *base, const char *column);
 
 /* source_rows.c, source_wide.c: kernels. */
 void lode_source_rows(lode_writer *w, const lode_layout *layout);

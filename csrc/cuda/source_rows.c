@@ -32,7 +32,7 @@ static void write_access(lode_writer *w, const lode_layout *layout, int v) {
                "      LODE_UNROLL\n      for (int j = 0; j < %d; j += %d) {\n        const lode_vector<%s, %d> "
                "x = lode_load_vector<%d>(",
                width, vector, lode_source_types[value->dtype], vector, vector);
-    lode_write_pointer(w, layout, value->index, (lode_dtype)value->dtype);
+    lode_write_pointer(w, layout, value->index);
     lode_write(w, " + (");
     lode_write_index(w, layout, value->index, "base", "j");
     lode_write(w,
@@ -51,7 +51,7 @@ static void write_operation(lode_writer *w, const lode_layout *layout, int v) {
   lode_text name;
   write_element(w, layout, v, "j");
   lode_write(w, " = %s(", lode_source_function(layout, v, &name));
-  for (int k = 0; k < lode_layout_arity(value); k++) {
+  for (int k = 0; k < lode_value_arity(value); k++) {
     if (k > 0) lode_write(w, ", ");
     write_element(w, layout, value->a[k], "j");
   }
@@ -77,6 +77,12 @@ static void write_gather(lode_writer *w, const lode_layout *layout, int v) {
   }
 }
 
+static void write_reduction(lode_writer *w, const lode_layout *layout, int v) {
+  int source = layout->program->value[v].a[0];
+  lode_text name;
+  lode_write(w, "      v%d = lode_reduce_row<%s>(v%d);\n", v, lode_source_function(layout, v, &name), source);
+}
+
 static void write_value(lode_writer *w, const lode_layout *layout, int v) {
   const lode_value *value = &layout->program->value[v];
   lode_write(w, "      %s v%d", lode_source_types[value->dtype], v);
@@ -84,6 +90,8 @@ static void write_value(lode_writer *w, const lode_layout *layout, int v) {
   lode_write(w, ";\n");
   if (value->kind == LODE_VALUE_GATHER) {
     write_gather(w, layout, v);
+  } else if (value->kind == LODE_VALUE_REDUCE) {
+    write_reduction(w, layout, v);
   } else if (value->kind == LODE_VALUE_OP || value->kind == LODE_VALUE_CAST) {
     if (is_array(layout, v)) write_loop(w, 0, layout->width[v]);
     else lode_write(w, "      ");
@@ -97,72 +105,45 @@ static void write_value(lode_writer *w, const lode_layout *layout, int v) {
   }
 }
 
-/* ---- the result --------------------------------------------------------------------- */
+/* ---- outputs ------------------------------------------------------------------------ */
 
-/* The last value as an array "row", also where it is one element. */
-static void write_row(lode_writer *w, const lode_layout *layout) {
-  int last = layout->structure.nvalues - 1, width = layout->structure.inner;
-  lode_write(w, "      %s row[%d];\n", lode_source_types[layout->structure.dtype], width);
-  write_loop(w, 0, width);
-  lode_write(w, "row[j] = ");
-  write_element(w, layout, last, "j");
-  lode_write(w, ";\n");
+static int tile_of_output(const lode_layout *layout, int o) {
+  const lode_access_class *out = &layout->structure.access[LODE_OUT + o];
+  return out->tile > 0 ? out->tile - 1 : LODE_OUT + o;
 }
 
-static int out_tile(const lode_layout *layout) {
-  const lode_access_class *out = &layout->structure.access[LODE_OUT];
-  return out->tile > 0 ? out->tile - 1 : LODE_OUT;
-}
-
-static void write_result(lode_writer *w, const lode_layout *layout) {
+static void write_output(lode_writer *w, const lode_layout *layout, int o) {
   const lode_structure *s = &layout->structure;
-  const lode_access_class *out = &s->access[LODE_OUT];
-  write_row(w, layout);
+  const lode_access_class *out = &s->access[LODE_OUT + o];
+  int v = s->output[o];
   if (out->staged != LODE_STAGE_NONE) {
-    lode_write(w, "      lode_write_row<%d>(s%d + t * %d, row);\n", out->vector, out_tile(layout),
-               lode_layout_pitch(layout, LODE_OUT, s->inner));
+    lode_write(w, "      lode_write_row<%d>(s%d + t * %d, v%d);\n", out->vector, tile_of_output(layout, o),
+               lode_layout_pitch(layout, LODE_OUT + o, layout->width[v]), v);
     return;
   }
-  if (s->form == LODE_REDUCE_INNER) {
-    lode_write(w, "      (");
-  } else if (out->vector > 1) {
+  if (out->vector > 1) {
     lode_write(w, "      lode_write_row<%d>(", out->vector);
-  } else {
-    write_loop(w, 0, s->inner);
-    lode_write(w, "(");
+    lode_write_store(w, layout, o, "base", "0");
+    lode_write(w, ", v%d);\n", v);
+    return;
   }
-  lode_write_pointer(w, layout, LODE_OUT, (lode_dtype)s->dtype);
-  if (s->form == LODE_REDUCE_INNER) {
-    lode_write(w, ")[");
-    lode_write_index(w, layout, LODE_OUT, "base", "0");
-    lode_write(w, "] = lode_reduce_row<lode_job>(row);\n");
-  } else if (out->vector > 1) {
-    lode_write(w, " + (");
-    lode_write_index(w, layout, LODE_OUT, "base", "0");
-    lode_write(w, "), row);\n");
-  } else {
-    lode_write(w, ")[");
-    lode_write_index(w, layout, LODE_OUT, "base", "j");
-    lode_write(w, "] = row[j];\n");
-  }
+  if (is_array(layout, v)) write_loop(w, 0, layout->width[v]);
+  else lode_write(w, "      ");
+  lode_write(w, "*(");
+  lode_write_store(w, layout, o, "base", is_array(layout, v) ? "j" : "0");
+  lode_write(w, ") = ");
+  write_element(w, layout, v, "j");
+  lode_write(w, ";\n");
 }
 
 /* ---- staging ----------------------------------------------------------------------------- */
 
 static int width_of_access(const lode_layout *layout, int a) {
-  if (a == LODE_OUT) return layout->structure.inner;
-  for (int v = 0; v < layout->structure.nvalues; v++)
-    if (layout->program->value[v].kind == LODE_VALUE_ACCESS && layout->program->value[v].index == a)
-      return layout->width[v];
-  return 1;
+  return layout->width[lode_layout_value(layout, a)];
 }
 
 static lode_dtype dtype_of_access(const lode_layout *layout, int a) {
-  for (int v = 0; v < layout->structure.nvalues; v++)
-    if (a != LODE_OUT && layout->program->value[v].kind == LODE_VALUE_ACCESS &&
-        layout->program->value[v].index == a)
-      return (lode_dtype)layout->program->value[v].dtype;
-  return (lode_dtype)layout->structure.dtype;
+  return (lode_dtype)layout->program->value[lode_layout_value(layout, a)].dtype;
 }
 
 static bool is_staged(const lode_layout *layout, int a) {
@@ -193,15 +174,16 @@ static void write_move(lode_writer *w, const lode_layout *layout, int a) {
   const lode_access_class *class = &layout->structure.access[a];
   int width = width_of_access(layout, a), pitch = lode_layout_pitch(layout, a, width);
   const char *block = class->staged == LODE_STAGE_BLOCK ? "true" : "false";
-  if (a == LODE_OUT) lode_write(w, "    lode_unstage<%d, %d, %d, %s>(", width, pitch, class->vector, block);
+  if (a >= LODE_OUT) lode_write(w, "    lode_unstage<%d, %d, %d, %s>(", width, pitch, class->vector, block);
   else
     lode_write(w, "    lode_stage<%d, %d, %d, %d, %s>(s%d, ", layout->structure.rows, width, pitch,
                class->vector, block, a);
-  lode_write_pointer(w, layout, a, dtype_of_access(layout, a));
+  lode_write_pointer(w, layout, a);
   lode_write(w, " + row0 * ");
   write_row_stride(w, layout, a);
-  if (a == LODE_OUT)
-    lode_write(w, ", (const %s *)s%d", lode_source_types[layout->structure.dtype], out_tile(layout));
+  if (a >= LODE_OUT)
+    lode_write(w, ", (const %s *)s%d", lode_source_types[dtype_of_access(layout, a)],
+               tile_of_output(layout, a - LODE_OUT));
   lode_write(w, ", rows, ");
   write_row_stride(w, layout, a);
   lode_write(w, ");\n");
@@ -211,7 +193,8 @@ static void write_move(lode_writer *w, const lode_layout *layout, int a) {
 
 void lode_source_rows(lode_writer *w, const lode_layout *layout) {
   const lode_structure *s = &layout->structure;
-  bool reads = false, writes = is_staged(layout, LODE_OUT);
+  bool reads = false, writes = false;
+  for (int o = 0; o < s->noutputs; o++) writes = writes || is_staged(layout, LODE_OUT + o);
   lode_write(w, "LODE_KERNEL(lode_program, lode_parameters) {\n");
   write_tiles(w, layout);
   lode_write(w, "  const int64_t first = p.w[%d], count = p.w[%d];\n", layout->at_first, layout->at_count);
@@ -231,11 +214,12 @@ void lode_source_rows(lode_writer *w, const lode_layout *layout) {
   lode_write(w, "    for (uint32_t t = LODE_THREAD; t < rows; t += LODE_THREADS) {\n"
                 "      const lode_base base = lode_at(p, row0 + (I)t);\n");
   for (int v = 0; v < s->nvalues; v++) write_value(w, layout, v);
-  write_result(w, layout);
+  for (int o = 0; o < s->noutputs; o++) write_output(w, layout, o);
   lode_write(w, "    }\n");
   if (writes) {
     lode_write(w, "    LODE_SYNC();\n");
-    write_move(w, layout, LODE_OUT);
+    for (int o = 0; o < s->noutputs; o++)
+      if (is_staged(layout, LODE_OUT + o)) write_move(w, layout, LODE_OUT + o);
   }
   if (reads || writes) lode_write(w, "    LODE_SYNC();\n");
   lode_write(w, "  }\n}\n");

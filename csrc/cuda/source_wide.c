@@ -1,59 +1,106 @@
-/* The text of passes by wide rows: a block works on some rows at a time. Results of
- * operations that gathers read lie in shared memory, one array for each; everything else
- * is made where it is used, by the thread that makes an element of
+/* The text of passes by wide rows: a block works on some rows at a time. A value that
+ * is kept lies in shared memory, one array for each; everything else is made where it
+ * is used, by the thread that makes an element of a site. A site is the evaluation of
  *
- *   a site   a value that is kept: one of those arrays, or the program's result
+ *   a kept value     what gathers read of operations; rows that several sites use; a
+ *                    value of one element a row that whole rows use; every reduction
+ *   the outputs      those of whole rows together, and those of one element a row
  *
- * so a site's text has the values that it needs, down to memory, constants, and sites
- * before it. Elements of memory that a gather reads are read by their index. */
+ * so a site's text has the values that it needs, down to memory, constants and values
+ * kept before it. Elements of memory that a gather reads are read by their index. */
 #include <stdio.h>
 #include <string.h>
 
+#include "../core/reduce.h"
 #include "source.h"
 
-enum { BLOCK_ELEMENTS = 2048, MOST_ROWS = 32, LANE_BYTES = 16 * 8 };
+enum {
+  BLOCK_ELEMENTS = 2048,
+  MOST_ROWS = 32,
+  LANE_PITCH = LODE_REDUCE_LANES + 1, /* rows of lanes begin in different banks */
+  ROWS_SITE = LODE_MAX_VALUES,        /* the outputs of whole rows; values are sites by their own number */
+  ELEMENTS_SITE,                      /* and those of one element a row */
+  SEVERAL_SITES,
+  NO_SITE
+};
 
-/* ---- sites and their places ------------------------------------------------------ */
+/* ---- what is kept -------------------------------------------------------------------- */
 
-static bool is_computed(const lode_value *value) {
-  return value->kind == LODE_VALUE_OP || value->kind == LODE_VALUE_CAST;
+static bool is_computed(const lode_value *value) { return lode_value_arity(value) > 0; }
+
+/* The site that uses each value. */
+typedef struct uses {
+  uint8_t site[LODE_MAX_VALUES];
+  bool gathered[LODE_MAX_VALUES]; /* read by a gather, at any column */
+  bool widened[LODE_MAX_VALUES];  /* one element a row, used along the row */
+} uses;
+
+static void use(const lode_layout *layout, uses *u, int v, int site, int32_t width) {
+  u->site[v] = u->site[v] == NO_SITE || u->site[v] == site ? (uint8_t)site : SEVERAL_SITES;
+  if (layout->width[v] == 1 && width > 1) u->widened[v] = true;
 }
 
-static void need_operands(const lode_layout *layout, int v, uint8_t need[LODE_MAX_VALUES]) {
+static void use_operands(const lode_layout *layout, uses *u, int v, int site) {
   const lode_value *value = &layout->program->value[v];
-  for (int k = 0; k < lode_layout_arity(value); k++) need[value->a[k]] |= LODE_NEED_VALUE;
+  for (int k = 0; k < lode_value_arity(value); k++) use(layout, u, value->a[k], site, layout->width[v]);
   if (value->kind != LODE_VALUE_GATHER) return;
-  for (int g = value->first; g < value->first + value->count; g++)
-    need[layout->program->segment[g].source] |= LODE_NEED_SOURCE;
+  for (int g = value->first; g < value->first + value->count; g++) {
+    use(layout, u, layout->program->segment[g].source, site, layout->width[v]);
+    u->gathered[layout->program->segment[g].source] = true;
+  }
 }
 
-void lode_wide_needs(const lode_layout *layout, int site, uint8_t need[LODE_MAX_VALUES]) {
-  memset(need, LODE_NEED_NOT, LODE_MAX_VALUES);
-  need[site] = LODE_NEED_VALUE;
-  for (int v = site; v >= 0; v--)
-    if ((need[v] & LODE_NEED_VALUE) != 0 && (v == site || layout->slot[v] < 0)) need_operands(layout, v, need);
+static bool is_kept(const lode_layout *layout, const uses *u, int v, bool spare) {
+  const lode_value *value = &layout->program->value[v];
+  if (value->kind == LODE_VALUE_REDUCE) return true;
+  if (!is_computed(value)) return false;
+  return u->gathered[v] || u->widened[v] || (!spare && layout->width[v] > 1 && u->site[v] == SEVERAL_SITES);
 }
 
-/* Marks what gathers read. The result is a site in any case, and has no slot. */
-static void find_sites(lode_layout *layout) {
-  const lode_program *program = layout->program;
+/* Kept values get slot 0. `spare`: rows that can be made again are. */
+static void find_kept(lode_layout *layout, bool spare) {
+  const lode_structure *s = &layout->structure;
+  uses u;
+  memset(&u, 0, sizeof u);
+  memset(u.site, NO_SITE, sizeof u.site);
   memset(layout->slot, -1, sizeof layout->slot);
-  for (int g = 0; g < program->nsegments; g++) {
-    int source = program->segment[g].source;
-    if (is_computed(&program->value[source])) layout->slot[source] = 0;
+  for (int o = 0; o < s->noutputs; o++) {
+    int32_t width = layout->width[s->output[o]];
+    use(layout, &u, s->output[o], width > 1 ? ROWS_SITE : ELEMENTS_SITE, width);
+  }
+  for (int v = s->nvalues - 1; v >= 0; v--) {
+    if (u.site[v] == NO_SITE) continue;
+    bool kept = is_kept(layout, &u, v, spare);
+    if (kept) layout->slot[v] = 0;
+    use_operands(layout, &u, v, kept ? v : u.site[v]);
   }
 }
 
-static void find_last_sites(const lode_layout *layout, int last[LODE_MAX_VALUES]) {
-  int result = layout->program->nvalues - 1;
-  for (int site = 0; site <= result; site++) {
-    if (site != result && layout->slot[site] < 0) continue;
-    uint8_t need[LODE_MAX_VALUES];
-    lode_wide_needs(layout, site, need);
-    for (int v = 0; v <= site; v++)
-      if (need[v] != LODE_NEED_NOT) last[v] = site;
+/* What a site needs of the values before: `need` has its own set. */
+static void find_needs(const lode_layout *layout, int site, bool need[LODE_MAX_VALUES]) {
+  for (int v = layout->structure.nvalues - 1; v >= 0; v--) {
+    const lode_value *value = &layout->program->value[v];
+    if (!need[v] || (layout->slot[v] >= 0 && v != site)) continue;
+    for (int k = 0; k < lode_value_arity(value); k++) need[value->a[k]] = true;
+    if (value->kind != LODE_VALUE_GATHER) continue;
+    for (int g = value->first; g < value->first + value->count; g++) {
+      int source = layout->program->segment[g].source;
+      if (layout->slot[source] >= 0)
+        need[source] = true; /* to know how long it lives; memory is read by index */
+    }
   }
 }
+
+static void need_site(const lode_layout *layout, int site, bool need[LODE_MAX_VALUES]) {
+  const lode_structure *s = &layout->structure;
+  memset(need, 0, LODE_MAX_VALUES * sizeof need[0]);
+  if (site < LODE_MAX_VALUES) need[site] = true;
+  for (int o = 0; o < s->noutputs; o++)
+    if ((layout->width[s->output[o]] > 1 ? ROWS_SITE : ELEMENTS_SITE) == site) need[s->output[o]] = true;
+  find_needs(layout, site, need);
+}
+
+/* ---- places in shared memory ------------------------------------------------------------- */
 
 typedef struct interval {
   int32_t from, to;
@@ -80,28 +127,45 @@ static int32_t bytes_of_row(const lode_layout *layout, int v) {
   return (bytes + 7) / 8 * 8;
 }
 
-static void place_sites(lode_layout *layout) {
-  const lode_program *program = layout->program;
-  int last[LODE_MAX_VALUES], count = 0, result = program->nvalues - 1;
+static int chunks_of(const lode_layout *layout, int v) {
+  int32_t width = layout->width[layout->program->value[v].a[0]];
+  return (width + LODE_REDUCE_CHUNK - 1) / LODE_REDUCE_CHUNK;
+}
+
+static void find_last_sites(const lode_layout *layout, int last[LODE_MAX_VALUES]) {
+  bool need[LODE_MAX_VALUES];
+  for (int site = 0; site <= ELEMENTS_SITE; site++) {
+    if (site < LODE_MAX_VALUES && (site >= layout->structure.nvalues || layout->slot[site] < 0)) continue;
+    need_site(layout, site, need);
+    for (int v = 0; v < layout->structure.nvalues; v++)
+      if (need[v]) last[v] = site;
+  }
+}
+
+static void place_kept(lode_layout *layout) {
+  int last[LODE_MAX_VALUES], count = 0, chunks = 0;
   interval used[LODE_MAX_VALUES];
   find_last_sites(layout, last);
-  layout->row_bytes = layout->result = 0;
-  for (int site = 0; site <= result; site++) {
-    bool reduced = site == result && program->form == LODE_REDUCE_INNER;
-    if (layout->slot[site] < 0 && !reduced) continue;
-    int32_t bytes = reduced ? (int32_t)(layout->args->inner * 8) : bytes_of_row(layout, site);
-    int32_t at = place(used, &count, bytes, site, last[site]);
-    if (reduced) layout->result = at;
-    else layout->slot[site] = at;
-    if (at + bytes > layout->row_bytes) layout->row_bytes = at + bytes;
+  layout->row_bytes = 0;
+  for (int v = 0; v < layout->structure.nvalues; v++) {
+    if (layout->slot[v] < 0) continue;
+    int32_t bytes = bytes_of_row(layout, v);
+    layout->slot[v] = place(used, &count, bytes, v, last[v]);
+    if (layout->slot[v] + bytes > layout->row_bytes) layout->row_bytes = layout->slot[v] + bytes;
+    if (layout->program->value[v].kind == LODE_VALUE_REDUCE && chunks_of(layout, v) > chunks)
+      chunks = chunks_of(layout, v);
   }
-  if (program->form == LODE_REDUCE_INNER) layout->row_bytes += LANE_BYTES; /* behind all else */
+  layout->lanes = layout->row_bytes;
+  layout->row_bytes += chunks * LANE_PITCH * 8;
 }
 
 void lode_wide_place(lode_layout *layout) {
   lode_structure *s = &layout->structure;
-  find_sites(layout);
-  place_sites(layout);
+  for (int spare = 0; spare < 2; spare++) {
+    find_kept(layout, spare != 0);
+    place_kept(layout);
+    if (layout->row_bytes <= LODE_SHARED_BYTES) break;
+  }
   s->global = layout->row_bytes > LODE_SHARED_BYTES;
   int rows = MOST_ROWS;
   while (rows > 1 && (rows * s->inner > BLOCK_ELEMENTS || rows * layout->row_bytes > LODE_SHARED_BYTES))
@@ -153,7 +217,7 @@ static void write_value(lode_writer *w, const lode_layout *layout, int v, bool k
   } else if (is_computed(value)) {
     lode_text name;
     lode_write(w, "%s(", lode_source_function(layout, v, &name));
-    for (int k = 0; k < lode_layout_arity(value); k++) lode_write(w, k == 0 ? "v%d" : ", v%d", value->a[k]);
+    for (int k = 0; k < lode_value_arity(value); k++) lode_write(w, k == 0 ? "v%d" : ", v%d", value->a[k]);
     lode_write(w, ")");
   } else {
     lode_write_leaf(w, layout, v, "base", column);
@@ -161,67 +225,79 @@ static void write_value(lode_writer *w, const lode_layout *layout, int v, bool k
   lode_write(w, ";\n");
 }
 
+/* The values that a site needs, at column j. A source that only a gather reads is read there. */
+static void write_needs(lode_writer *w, const lode_layout *layout, int site) {
+  bool need[LODE_MAX_VALUES];
+  need_site(layout, site, need);
+  for (int v = 0; v < layout->structure.nvalues; v++) {
+    bool reduced = v == site && layout->program->value[v].kind == LODE_VALUE_REDUCE;
+    if (need[v] && !reduced) write_value(w, layout, v, v != site && layout->slot[v] >= 0);
+  }
+}
+
 /* ---- sites ---------------------------------------------------------------------------- */
 
-static void write_site(lode_writer *w, const lode_layout *layout, int site) {
-  const lode_structure *s = &layout->structure;
-  bool result = site == s->nvalues - 1;
-  int width = result ? s->inner : layout->width[site];
-  uint8_t need[LODE_MAX_VALUES];
-  lode_wide_needs(layout, site, need);
+/* A loop over the elements of rows that are `width` wide. */
+static void write_site_loop(lode_writer *w, int width) {
   lode_write(w, "    for (uint32_t t = LODE_THREAD; t < rows * %d; t += LODE_THREADS) {\n", width);
   lode_write(w, "      const uint32_t q = t / %d;\n      const int32_t j = (int32_t)(t - q * %d);\n", width,
              width);
   lode_write(w, "      const lode_base base = lode_at(p, row0 + (I)q);\n");
-  for (int v = 0; v <= site; v++)
-    if ((need[v] & LODE_NEED_VALUE) != 0) write_value(w, layout, v, v != site && layout->slot[v] >= 0);
-  if (!result) {
-    lode_write(w, "      m%d[t] = v%d;\n    }\n    LODE_SYNC();\n", site, site);
-  } else if (s->form == LODE_REDUCE_INNER) {
-    lode_write(w, "      row[t] = v%d;\n    }\n    LODE_SYNC();\n", site);
-  } else {
-    lode_write(w, "      (");
-    lode_write_pointer(w, layout, LODE_OUT, (lode_dtype)s->dtype);
-    lode_write(w, ")[");
-    lode_write_index(w, layout, LODE_OUT, "base", "j");
-    lode_write(w, "] = v%d;\n    }\n", site);
-  }
 }
 
-/* Rows in shared memory are reduced lane by lane, then folded, a thread for each row. */
-static void write_reduction(lode_writer *w, const lode_layout *layout) {
+static void write_kept_site(lode_writer *w, const lode_layout *layout, int v) {
+  write_site_loop(w, (int)layout->width[v]);
+  write_needs(w, layout, v);
+  lode_write(w, "      m%d[t] = v%d;\n    }\n    LODE_SYNC();\n", v, v);
+}
+
+/* Each lane of each chunk by a thread; then a thread folds the lanes of a row and combines its chunks. */
+static void write_reduction(lode_writer *w, const lode_layout *layout, int v) {
+  const lode_value *value = &layout->program->value[v];
+  int width = (int)layout->width[value->a[0]], chunks = chunks_of(layout, v);
+  const char *T = lode_source_types[value->dtype];
+  lode_text job;
+  lode_source_function(layout, v, &job);
+  lode_write(w,
+             "    for (uint32_t t = LODE_THREAD; t < rows * %d; t += LODE_THREADS) {\n"
+             "      const uint32_t q = t / %d, lane = t %% LODE_LANES, chunk = t / LODE_LANES %% %d;\n"
+             "      const lode_base base = lode_at(p, row0 + (I)q);\n",
+             chunks * LODE_REDUCE_LANES, chunks * LODE_REDUCE_LANES, chunks);
+  lode_write(w,
+             "      const int32_t end = chunk == %d ? %d : ((int32_t)chunk + 1) * LODE_CHUNK;\n"
+             "      %s x = %s::identity();\n      LODE_AHEAD\n"
+             "      for (int32_t j = (int32_t)(chunk * LODE_CHUNK + lane); j < end; j += LODE_LANES) {\n",
+             chunks - 1, width, T, job.text);
+  write_needs(w, layout, v);
+  lode_write(w,
+             "      x = %s::combine(x, v%d);\n      }\n      ((%s *)lanes)[t / LODE_LANES * %d + lane] = x;\n",
+             job.text, value->a[0], T, LANE_PITCH);
+  lode_write(w, "    }\n    LODE_SYNC();\n");
+  lode_write(w,
+             "    for (uint32_t q = LODE_THREAD; q < rows; q += LODE_THREADS)\n"
+             "      m%d[q] = lode_reduce_chunks<%s, %d, %d>((const %s *)lanes + q * %d);\n    LODE_SYNC();\n",
+             v, job.text, chunks, LANE_PITCH, T, chunks * LANE_PITCH);
+}
+
+static void write_outputs(lode_writer *w, const lode_layout *layout, int site) {
   const lode_structure *s = &layout->structure;
-  const char *T = lode_source_types[s->dtype];
-  lode_write(w,
-             "    for (uint32_t t = LODE_THREAD; t < rows * LODE_LANES; t += LODE_THREADS) {\n"
-             "      const uint32_t q = t / LODE_LANES;\n      %s x = lode_job::identity();\n",
-             T);
-  lode_write(w,
-             "      for (uint32_t e = t %% LODE_LANES; e < %d; e += LODE_LANES) x = lode_job::combine(x, row[q "
-             "* %d + e]);\n",
-             s->inner, s->inner);
-  lode_write(w, "      lanes[t] = x;\n    }\n    LODE_SYNC();\n");
-  lode_write(w,
-             "    for (uint32_t q = LODE_THREAD; q < rows; q += LODE_THREADS) {\n"
-             "      const lode_base base = lode_at(p, row0 + (I)q);\n      %s lane[LODE_LANES];\n",
-             T);
-  lode_write(w, "      LODE_UNROLL\n      for (uint32_t k = 0; k < LODE_LANES; k++) lane[k] = lanes[q * "
-                "LODE_LANES + k];\n      (");
-  lode_write_pointer(w, layout, LODE_OUT, (lode_dtype)s->dtype);
-  lode_write(w, ")[");
-  lode_write_index(w, layout, LODE_OUT, "base", "0");
-  lode_write(w, "] = lode_fold<lode_job, LODE_LANES>(lane);\n    }\n");
+  bool begun = false;
+  for (int o = 0; o < s->noutputs; o++) {
+    int width = (int)layout->width[s->output[o]];
+    if ((width > 1 ? ROWS_SITE : ELEMENTS_SITE) != site) continue;
+    if (!begun) {
+      write_site_loop(w, width);
+      write_needs(w, layout, site);
+    }
+    begun = true;
+    lode_write(w, "      *(");
+    lode_write_store(w, layout, o, "base", "j");
+    lode_write(w, ") = v%d;\n", s->output[o]);
+  }
+  if (begun) lode_write(w, "    }\n");
 }
 
 /* ---- the kernel -------------------------------------------------------------------------- */
-
-static void write_array(lode_writer *w, const lode_layout *layout, lode_dtype dtype, const char *name, int v,
-                        int32_t at) {
-  const char *T = lode_source_types[dtype];
-  lode_write(w, "  %s *const %s", T, name);
-  if (v >= 0) lode_write(w, "%d", v);
-  lode_write(w, " = (%s *)(memory + %d);\n", T, at * layout->structure.rows);
-}
 
 static void write_arrays(lode_writer *w, const lode_layout *layout) {
   const lode_structure *s = &layout->structure;
@@ -232,17 +308,16 @@ static void write_arrays(lode_writer *w, const lode_layout *layout) {
     lode_write(w, "  LODE_SHARED uint64_t shared[%d];\n  char *const memory = (char *)shared;\n",
                bytes > 0 ? bytes / 8 : 1);
   }
-  for (int v = 0; v < s->nvalues; v++)
-    if (layout->slot[v] >= 0)
-      write_array(w, layout, (lode_dtype)layout->program->value[v].dtype, "m", v, layout->slot[v]);
-  if (s->form != LODE_REDUCE_INNER) return;
-  write_array(w, layout, (lode_dtype)s->dtype, "row", -1, layout->result);
-  write_array(w, layout, (lode_dtype)s->dtype, "lanes", -1, layout->row_bytes - LANE_BYTES);
+  for (int v = 0; v < s->nvalues; v++) {
+    if (layout->slot[v] < 0) continue;
+    const char *T = lode_source_types[layout->program->value[v].dtype];
+    lode_write(w, "  %s *const m%d = (%s *)(memory + %d);\n", T, v, T, (int)layout->slot[v] * s->rows);
+  }
+  lode_write(w, "  char *const lanes = memory + %d;\n", (int)layout->lanes * s->rows);
 }
 
 void lode_source_wide(lode_writer *w, const lode_layout *layout) {
   const lode_structure *s = &layout->structure;
-  int result = s->nvalues - 1;
   lode_write(w, "LODE_KERNEL(lode_program, lode_parameters) {\n");
   write_arrays(w, layout);
   lode_write(w, "  const int64_t first = p.w[%d], count = p.w[%d];\n", layout->at_first, layout->at_count);
@@ -253,9 +328,12 @@ void lode_source_wide(lode_writer *w, const lode_layout *layout) {
              "    const I row0 = (I)(first + done);\n"
              "    const uint32_t rows = count - done < %d ? (uint32_t)(count - done) : %d;\n",
              s->rows, s->rows);
-  for (int v = 0; v < result; v++)
-    if (layout->slot[v] >= 0) write_site(w, layout, v);
-  write_site(w, layout, result);
-  if (s->form == LODE_REDUCE_INNER) write_reduction(w, layout);
+  for (int v = 0; v < s->nvalues; v++) {
+    if (layout->slot[v] < 0) continue;
+    if (layout->program->value[v].kind == LODE_VALUE_REDUCE) write_reduction(w, layout, v);
+    else write_kept_site(w, layout, v);
+  }
+  write_outputs(w, layout, ROWS_SITE);
+  write_outputs(w, layout, ELEMENTS_SITE);
   lode_write(w, "    LODE_SYNC();\n  }\n}\n");
 }
