@@ -1,6 +1,5 @@
 /* Recording concat and stack: no copy, the planner turns them into index arithmetic. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "node.h"
 
@@ -20,30 +19,37 @@ static lode_status check_part(lode_node *const *input, int i, int dim) {
   return LODE_OK;
 }
 
-/* The parts converted to one dtype; those without elements are left out. `part` has room for
- * all, `*kept` references are given. */
-static lode_status convert_parts(lode_node *const *input, int count, int dim, lode_dtype dtype,
-                                 lode_node **part, int *kept) {
-  *kept = 0;
-  for (int i = 0; i < count; i++) {
-    if (input[i]->shape.dim[dim] == 0) continue;
-    LODE_TRY(lode_record_cast(input[i], dtype, &part[*kept]));
-    ++*kept;
-  }
-  return LODE_OK;
+/* A new reference to a part: the input itself, or with a dim of 1 where it is stacked. */
+static lode_status part_of(lode_node *input, int dim, bool stacked, lode_dtype dtype, lode_node **out) {
+  if (!stacked) return lode_record_cast(input, dtype, out);
+  lode_node *expanded;
+  LODE_TRY(lode_record_expand_dims(input, dim + 1, &expanded));
+  lode_status status = lode_record_cast(expanded, dtype, out);
+  lode_node_unref(expanded);
+  return status;
 }
 
-static lode_status concat_of(lode_context *context, lode_node *const *part, int count, lode_dtype dtype,
-                             int dim, const lode_shape *shape, lode_node **out) {
-  lode_node *node = lode_node_new(context, LODE_NODE_CONCAT, dtype, part[0]->device, shape);
+/* The node is made first: the parts, of which those without elements are left out, go straight into it. */
+static lode_status join(lode_node *const *input, int count, int dim, bool stacked, const lode_shape *shape,
+                        lode_node **out) {
+  lode_context *context = input[0]->context;
+  LODE_TRY(lode_shape_check(&context->error, "concat", shape));
+  lode_dtype dtype = (lode_dtype)input[0]->dtype;
+  for (int i = 1; i < count; i++) dtype = lode_dtype_promote(dtype, (lode_dtype)input[i]->dtype);
+  lode_node *node = lode_node_new(context, LODE_NODE_CONCAT, dtype, input[0]->device, shape);
   if (node == NULL) return LODE_NOMEM;
   node->as.dim = dim;
-  lode_status status = lode_node_inputs(node, part, count);
-  if (status != LODE_OK) {
-    lode_node_unref(node);
-    return status;
+  lode_status status = lode_node_room(node, count);
+  for (int i = 0; i < count && status == LODE_OK; i++) {
+    if (!stacked && input[i]->shape.dim[dim] == 0) continue;
+    status = part_of(input[i], dim, stacked, dtype, &node->input[node->ninputs]);
+    if (status == LODE_OK) node->ninputs++;
   }
-  return lode_node_recorded(node, out);
+  if (status == LODE_OK && node->ninputs > 1) return lode_node_recorded(node, out);
+  if (status == LODE_OK && node->ninputs == 1) *out = lode_node_ref(node->input[0]);
+  else if (status == LODE_OK) status = lode_record_cast(input[0], dtype, out);
+  lode_node_unref(node);
+  return status;
 }
 
 lode_status lode_record_concat(lode_context *context, lode_node *const *input, int count, int64_t dim,
@@ -53,29 +59,12 @@ lode_status lode_record_concat(lode_context *context, lode_node *const *input, i
   int d;
   LODE_TRY(lode_dim_resolve(error, "concat", dim, input[0]->shape.ndim, &d));
   lode_shape shape = input[0]->shape;
-  lode_dtype dtype = (lode_dtype)input[0]->dtype;
-  shape.dim[d] = 0;
-  for (int i = 0; i < count; i++) {
+  for (int i = 1; i < count; i++) {
     LODE_TRY(check_part(input, i, d));
     if (__builtin_add_overflow(shape.dim[d], input[i]->shape.dim[d], &shape.dim[d]))
       return lode_fail(error, LODE_INVALID, "concat: dim %d has more elements than 64 bits can count", d + 1);
-    dtype = lode_dtype_promote(dtype, (lode_dtype)input[i]->dtype);
   }
-  LODE_TRY(lode_shape_check(error, "concat", &shape));
-  lode_node **part = malloc((size_t)count * sizeof *part);
-  if (part == NULL) return lode_fail(error, LODE_NOMEM, "concat: no host memory for %d inputs", count);
-  int kept;
-  lode_status status = convert_parts(input, count, d, dtype, part, &kept);
-  if (status == LODE_OK && kept == 1) {
-    *out = lode_node_ref(part[0]);
-  } else if (status == LODE_OK && kept == 0) {
-    status = lode_record_cast(input[0], dtype, out);
-  } else if (status == LODE_OK) {
-    status = concat_of(context, part, kept, dtype, d, &shape, out);
-  }
-  for (int i = 0; i < kept; i++) lode_node_unref(part[i]);
-  free(part);
-  return status;
+  return join(input, count, d, false, &shape, out);
 }
 
 lode_status lode_record_stack(lode_context *context, lode_node *const *input, int count, int64_t dim,
@@ -90,16 +79,11 @@ lode_status lode_record_stack(lode_context *context, lode_node *const *input, in
   }
   int d;
   LODE_TRY(lode_dim_resolve(error, "stack", dim, input[0]->shape.ndim + 1, &d));
-  lode_node **part = malloc((size_t)count * sizeof *part);
-  if (part == NULL) return lode_fail(error, LODE_NOMEM, "stack: no host memory for %d inputs", count);
-  lode_status status = LODE_OK;
-  int made = 0;
-  while (made < count && status == LODE_OK) {
-    status = lode_record_expand_dims(input[made], d + 1, &part[made]);
-    if (status == LODE_OK) made++;
-  }
-  if (status == LODE_OK) status = lode_record_concat(context, part, count, d + 1, out);
-  for (int i = 0; i < made; i++) lode_node_unref(part[i]);
-  free(part);
-  return status;
+  lode_node *one;
+  LODE_TRY(lode_record_expand_dims(input[0], d + 1, &one));
+  lode_shape shape = one->shape;
+  lode_node_unref(one);
+  shape.dim[d] = count;
+  for (int i = 1; i < count; i++) LODE_TRY(check_part(input, i, d));
+  return join(input, count, d, true, &shape, out);
 }

@@ -37,6 +37,12 @@ void lode_context_unref(lode_context *context) {
     next = node->next;
     free(node);
   }
+  for (int i = 0; i < LODE_INPUT_CLASSES; i++) {
+    for (lode_node **array = context->unused_inputs[i], **next; array != NULL; array = next) {
+      next = (lode_node **)(void *)array[0];
+      free(array);
+    }
+  }
   for (lode_storage *storage = context->unused_storages, *next; storage != NULL; storage = next) {
     next = storage->next;
     free(storage);

@@ -9,7 +9,7 @@
 #include "device.h"
 #include "storage.h"
 
-enum { LODE_MAX_DEVICES = 16 };
+enum { LODE_MAX_DEVICES = 16, LODE_INPUT_CLASSES = 16 };
 
 typedef struct lode_node lode_node;
 typedef struct lode_planner lode_planner;
@@ -27,7 +27,8 @@ struct lode_context {
     lode_stream *own, *chosen;
   } stream[LODE_MAX_DEVICES];
 
-  lode_node *unused_nodes; /* headers kept for reuse */
+  lode_node *unused_nodes;                       /* headers kept for reuse */
+  lode_node **unused_inputs[LODE_INPUT_CLASSES]; /* arrays of more inputs than fit in a header (node.c) */
   lode_storage *unused_storages;
   lode_node *dead;             /* handles given up by the collector, not yet unreferenced */
   struct lode_factor *zombies; /* factors whose device work must end before they are freed */

@@ -75,11 +75,15 @@ static lode_status common_device(lode_context *context, const char *who, const l
 
 static lode_status common_shape(lode_context *context, const char *who, const lode_operand *operand, int arity,
                                 lode_shape *out) {
-  out->ndim = 0;
+  bool any = false;
   for (int i = 0; i < arity; i++) {
-    if (operand[i].node == NULL || lode_shape_equal(out, &operand[i].node->shape)) continue;
+    if (operand[i].node == NULL) continue;
+    const lode_shape *shape = &operand[i].node->shape;
+    if (!any) *out = *shape;
+    any = true;
+    if (lode_shape_equal(out, shape)) continue;
     lode_shape so_far = *out;
-    LODE_TRY(lode_shape_broadcast(&context->error, who, &so_far, &operand[i].node->shape, out));
+    LODE_TRY(lode_shape_broadcast(&context->error, who, &so_far, shape, out));
   }
   return LODE_OK;
 }
@@ -93,6 +97,10 @@ static lode_status operand_node(lode_context *context, const char *who, const lo
     LODE_TRY(lode_scalar_from(&context->error, who, operand, dtype, &value));
     return lode_record_fill(context, who, device, shape, dtype, value, out);
   }
+  if (operand->node->dtype == dtype && lode_shape_equal(&operand->node->shape, shape)) {
+    *out = lode_node_ref(operand->node);
+    return LODE_OK;
+  }
   lode_node *cast;
   LODE_TRY(lode_record_cast(operand->node, dtype, &cast));
   lode_status status = lode_record_broadcast(cast, who, shape, out);
@@ -103,23 +111,18 @@ static lode_status operand_node(lode_context *context, const char *who, const lo
 static lode_status record(lode_context *context, lode_op op, const lode_operand *operand, lode_dtype in,
                           lode_dtype dtype, lode_device *device, const lode_shape *shape, lode_node **out) {
   const lode_op_info *info = &lode_ops[op];
-  lode_node *input[LODE_INLINE_INPUTS] = {NULL};
-  lode_status status = LODE_OK;
-  for (int i = 0; i < info->arity && status == LODE_OK; i++) {
-    lode_dtype wanted = info->rule == LODE_RULE_SELECT && i == 0 ? LODE_BOOL : in;
-    status = operand_node(context, info->name, &operand[i], wanted, device, shape, &input[i]);
-  }
-  lode_node *node = NULL;
-  if (status == LODE_OK) {
-    node = lode_node_new(context, LODE_NODE_OP, dtype, device, shape);
-    status = node == NULL ? LODE_NOMEM : lode_node_inputs(node, input, info->arity);
-  }
-  for (int i = 0; i < info->arity; i++) lode_node_unref(input[i]);
-  if (status != LODE_OK) {
-    lode_node_unref(node);
-    return status;
-  }
+  lode_node *node = lode_node_new(context, LODE_NODE_OP, dtype, device, shape);
+  if (node == NULL) return LODE_NOMEM;
   node->op = (uint16_t)op;
+  for (int i = 0; i < info->arity; i++) {
+    lode_dtype wanted = info->rule == LODE_RULE_SELECT && i == 0 ? LODE_BOOL : in;
+    lode_status status = operand_node(context, info->name, &operand[i], wanted, device, shape, &node->input[i]);
+    if (status != LODE_OK) {
+      lode_node_unref(node);
+      return status;
+    }
+    node->ninputs++;
+  }
   return lode_node_recorded(node, out);
 }
 
@@ -177,12 +180,12 @@ lode_status lode_record_op(lode_context *context, lode_op op, const lode_operand
   lode_shape shape;
   LODE_TRY(common_device(context, info->name, operand, info->arity, &device));
   LODE_TRY(apply_rule(context, op, operand, &in, &dtype));
-  LODE_TRY(common_shape(context, info->name, operand, info->arity, &shape));
   if (op == LODE_OP_pow && operand[0].node != NULL && operand[1].node == NULL) {
     bool done;
     LODE_TRY(small_power(context, operand[0].node, &operand[1], &done, out));
     if (done) return LODE_OK;
   }
+  LODE_TRY(common_shape(context, info->name, operand, info->arity, &shape));
   return record(context, op, operand, in, dtype, device, &shape, out);
 }
 

@@ -2,22 +2,47 @@
 #include "node.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "fault.h"
 #include "linalg.h"
 
-enum { MAX_GRAPH = 256 }; /* recorded nodes under one: more are computed at once */
+enum {
+  MAX_GRAPH = 256, /* recorded nodes under one: more are computed at once */
+  CACHE_LINE = 64
+};
 
 /* ---- references ---------------------------------------------------------- */
 
-lode_node *lode_node_ref(lode_node *node) {
-  node->refs++;
-  return node;
-}
-
 static bool has_factor(const lode_node *node) {
   return node->kind == LODE_NODE_FACTOR || node->kind == LODE_NODE_SOLVE || node->kind == LODE_NODE_INFO;
+}
+
+/* Arrays of inputs that are not inline, of class 1 to LODE_INPUT_CLASSES, are kept for reuse: a class holds
+ * twice as many as the one before. Of an unused array the first entry is the next one. */
+static int class_room(int klass) { return LODE_INLINE_INPUTS << klass; }
+
+static void give_inputs(lode_node *node) {
+  if (node->room > 0) {
+    lode_node ***unused = &node->context->unused_inputs[node->room - 1];
+    node->input[0] = (lode_node *)(void *)*unused;
+    *unused = node->input;
+  }
+  node->room = 0;
+  node->input = node->inline_input;
+}
+
+lode_status lode_node_room(lode_node *node, int count) {
+  int klass = 0;
+  while (class_room(klass) < count) klass++;
+  if (klass == 0) return LODE_OK;
+  lode_context *context = node->context;
+  lode_node **array = klass <= LODE_INPUT_CLASSES ? context->unused_inputs[klass - 1] : NULL;
+  if (array != NULL) context->unused_inputs[klass - 1] = (lode_node **)(void *)array[0];
+  else if (klass <= LODE_INPUT_CLASSES) array = malloc((size_t)class_room(klass) * sizeof *array);
+  if (array == NULL) return lode_fail(&context->error, LODE_NOMEM, "lode: no host memory for %d inputs", count);
+  node->room = (uint8_t)klass;
+  node->input = array;
+  return LODE_OK;
 }
 
 /* Lets go of the inputs; those left without a reference join the list. */
@@ -28,18 +53,17 @@ static lode_node *drop_inputs(lode_node *node, lode_node *list) {
     input->next = list;
     list = input;
   }
-  if (node->input != node->inline_input) free(node->input);
   node->ninputs = 0;
-  node->input = node->inline_input;
+  give_inputs(node);
   return list;
 }
 
 static lode_node *destroy(lode_node *node, lode_node *list) {
   list = drop_inputs(node, list);
   if (has_factor(node)) lode_factor_unref(node->as.factor);
-  lode_storage_unref(node->storage);
-  lode_fault_unref(node->fault);
-  lode_fault_unref(node->own_fault);
+  if (node->storage != NULL) lode_storage_unref(node->storage);
+  if (node->fault != NULL) lode_fault_unref(node->fault);
+  if (node->own_fault != NULL) lode_fault_unref(node->own_fault);
   node->next = node->context->unused_nodes;
   node->context->unused_nodes = node;
   return list;
@@ -63,31 +87,40 @@ void lode_node_unref(lode_node *node) {
 lode_node *lode_node_new(lode_context *context, lode_node_kind kind, lode_dtype dtype, lode_device *device,
                          const lode_shape *shape) {
   lode_node *node = context->unused_nodes;
-  if (node != NULL) context->unused_nodes = node->next;
-  else node = malloc(sizeof *node);
+  if (node != NULL) {
+    context->unused_nodes = node->next;
+    if (node->next != NULL) __builtin_prefetch(&node->next->next); /* soon to be made */
+  } else node = aligned_alloc(CACHE_LINE, (sizeof *node + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
   if (node == NULL) {
     lode_fail(&context->error, LODE_NOMEM, "lode: no host memory for a tensor");
     return NULL;
   }
-  memset(node, 0, sizeof *node);
   node->refs = 1;
+  node->handles = 0;
   node->kind = (uint8_t)kind;
   node->dtype = (uint8_t)dtype;
+  node->op = 0;
+  node->keep = node->passed = false;
+  node->room = 0;
   node->weight = 1;
+  node->ninputs = 0;
+  node->cut = node->inlined = node->apart = node->reached = false;
+  node->level = 0;
+  node->group = -1;
+  node->mark = node->wanted = 0;
   node->context = context;
   node->device = device;
-  node->shape = *shape;
   node->input = node->inline_input;
+  node->storage = NULL;
+  node->fault = node->own_fault = NULL;
+  node->next = NULL;
+  node->shape = *shape;
+  node->offset = 0;
   return node;
 }
 
 lode_status lode_node_inputs(lode_node *node, lode_node *const *input, int count) {
-  if (count > LODE_INLINE_INPUTS) {
-    lode_node **array = malloc((size_t)count * sizeof *array);
-    if (array == NULL)
-      return lode_fail(&node->context->error, LODE_NOMEM, "lode: no host memory for %d inputs", count);
-    node->input = array;
-  }
+  LODE_TRY(lode_node_room(node, count));
   for (int i = 0; i < count; i++) node->input[i] = lode_node_ref(input[i]);
   node->ninputs = count;
   return LODE_OK;

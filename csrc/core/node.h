@@ -40,7 +40,7 @@ typedef enum lode_node_kind {
 } lode_node_kind;
 
 /* Index of the input along each of its dims: start + step * (index of this view
- * along its dim src), or just start where src is -1. */
+ * along its dim src), or just start where src is -1. Beyond them nothing is set. */
 typedef struct lode_view {
   int64_t start[LODE_MAX_DIMS], step[LODE_MAX_DIMS];
   int8_t src[LODE_MAX_DIMS];
@@ -51,31 +51,39 @@ typedef struct lode_fault lode_fault;   /* fault.h */
 
 enum { LODE_INLINE_INPUTS = 3 };
 
+/* Nodes that the collector gives back lie in the second-level cache, not the first: what recording, visiting
+ * and freeing touch fills two cache lines, which a node begins with. */
 struct lode_node {
   int refs;
   int handles; /* how many of refs are a script's tensors */
   uint8_t kind, dtype;
-  uint16_t op; /* lode_op or lode_reduction */
-  bool keep;   /* costly to make again: computed apart and kept */
-  bool passed; /* a compute went through it once without keeping it */
+  uint16_t op;  /* lode_op or lode_reduction */
+  bool keep;    /* costly to make again: computed apart and kept */
+  bool passed;  /* a compute went through it once without keeping it */
+  uint8_t room; /* which class of arrays `input` is from; 0: inline_input */
   /* Of the compute in progress, set when it visits the node (compute.c, share.c): */
-  bool cut;        /* gets memory, unless it is inlined */
-  bool inlined;    /* a reduction that is a value of another cut's program */
-  bool apart;      /* gets memory before it is used, though it could be fused */
-  bool reached;    /* some group's program has it */
-  int level;       /* how many computations with memory of their own stand below */
-  int group;       /* of the planner's: the last that reached it */
-  int weight;      /* upper bound of the recorded nodes below, itself included */
+  bool cut;     /* gets memory, unless it is inlined */
+  bool inlined; /* a reduction that is a value of another cut's program */
+  bool apart;   /* gets memory before it is used, though it could be fused */
+  bool reached; /* some group's program has it */
+  int level;    /* how many computations with memory of their own stand below */
+  int group;    /* of the planner's: the last that reached it */
+
+  int weight; /* upper bound of the recorded nodes below, itself included */
+  int ninputs;
   uint64_t mark;   /* the context's epoch when last visited */
   uint64_t wanted; /* the same, when last asked for by a compute */
   lode_context *context;
   lode_device *device;
-  lode_shape shape;
 
-  int ninputs;
-  lode_node **input; /* inline_input, or allocated where there are more */
+  lode_node **input; /* inline_input, or one of the context's arrays where there are more */
   lode_node *inline_input[LODE_INLINE_INPUTS];
+  lode_storage *storage; /* NULL while recorded */
+  lode_fault *fault;     /* numerical failures that the value depends on; NULL: none */
+  lode_fault *own_fault; /* SOLVE, FACTOR: what its failure is called; NULL: it does not raise */
+  lode_node *next;       /* in the context's lists */
 
+  lode_shape shape;
   union {
     lode_scalar value;   /* FILL; IOTA: start in i64 */
     int dim;             /* CONCAT */
@@ -84,17 +92,16 @@ struct lode_node {
     lode_factor *factor; /* FACTOR, SOLVE, INFO: counted */
   } as;
 
-  lode_storage *storage; /* NULL while recorded */
-  int64_t offset;        /* in elements */
+  int64_t offset; /* with storage: in elements, as are */
   int64_t stride[LODE_MAX_DIMS];
-  lode_fault *fault;     /* numerical failures that the value depends on; NULL: none */
-  lode_fault *own_fault; /* SOLVE, FACTOR: what its failure is called; NULL: it does not raise */
-  lode_node *next;       /* in the context's lists */
 };
 
 /* ---- references and state ------------------------------------------------ */
 
-lode_node *lode_node_ref(lode_node *node);
+static inline lode_node *lode_node_ref(lode_node *node) {
+  node->refs++;
+  return node;
+}
 void lode_node_unref(lode_node *node);       /* NULL is allowed; never recursive */
 lode_state lode_node_state(lode_node *node); /* never waits */
 /* Bytes of all its elements, each counted once. */
@@ -107,10 +114,12 @@ static inline bool lode_node_is_fused(const lode_node *node) {
 }
 bool lode_node_contiguous(const lode_node *node); /* a leaf in row-major order without gaps */
 
-/* Used inside core: a node with one reference, its fields zero but for these. */
+/* Used inside core: a node with one reference, no inputs and no storage. `as` is the caller's to set. */
 lode_node *lode_node_new(lode_context *context, lode_node_kind kind, lode_dtype dtype, lode_device *device,
                          const lode_shape *shape);
 lode_status lode_node_inputs(lode_node *node, lode_node *const *input, int count); /* takes references */
+/* Room for inputs that the caller adds, references that pass to the node. */
+lode_status lode_node_room(lode_node *node, int count);
 /* Ends recording: weighs the node, and computes what it is made of if the graph has grown too large. Takes the
  * reference, which passes to *out or, on failure, is dropped. */
 lode_status lode_node_recorded(lode_node *node, lode_node **out);
@@ -160,7 +169,7 @@ lode_status lode_record_random(lode_context *context, lode_op op, lode_device *d
 /* ---- recording: shape (view.c, reshape.c, concat.c) ---------------------- */
 
 /* Used inside core. The caller has made sure that the view stays inside the input. */
-lode_view lode_view_identity(const lode_node *input);
+void lode_view_identity(const lode_node *input, lode_view *view);
 void lode_view_fix(lode_view *view, int dim, int64_t start); /* one index along the input's dim */
 /* `outer` of `inner` of something with ndim dims, as one view. */
 lode_view lode_view_compose(const lode_view *outer, const lode_view *inner, int ndim);

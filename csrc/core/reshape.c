@@ -70,7 +70,7 @@ static bool reshape_strides(const lode_node *input, const lode_shape *shape, int
 
 /* Dims of 1 come and go without moving an element: an affine view also of what is not computed yet. */
 static bool reshape_as_view(const lode_node *input, const lode_shape *shape, lode_view *view) {
-  *view = lode_view_identity(input);
+  lode_view_identity(input, view);
   int to = 0;
   for (int d = 0; d < input->shape.ndim; d++) {
     if (input->shape.dim[d] == 1) {

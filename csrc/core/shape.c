@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 lode_status lode_shape_check(lode_error *error, const char *who, const lode_shape *shape) {
   lode_text text;
@@ -26,10 +25,6 @@ int64_t lode_shape_count(const lode_shape *shape) {
   int64_t count = 1;
   for (int d = 0; d < shape->ndim; d++) count *= shape->dim[d];
   return count;
-}
-
-bool lode_shape_equal(const lode_shape *a, const lode_shape *b) {
-  return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]) == 0;
 }
 
 /* Extent of `shape` at dim d of a shape with ndim dims, matched from the last. */

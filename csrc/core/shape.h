@@ -15,7 +15,11 @@ typedef struct lode_shape {
  * 63 bits. `who` is the public function named in the message. */
 lode_status lode_shape_check(lode_error *error, const char *who, const lode_shape *shape);
 int64_t lode_shape_count(const lode_shape *shape); /* elements; 1 for a 0-d shape */
-bool lode_shape_equal(const lode_shape *a, const lode_shape *b);
+static inline bool lode_shape_equal(const lode_shape *a, const lode_shape *b) {
+  bool same = a->ndim == b->ndim;
+  for (int d = 0; d < a->ndim && same; d++) same = a->dim[d] == b->dim[d];
+  return same;
+}
 /* NumPy's rule: dims are matched from the last; 1 stretches. */
 lode_status lode_shape_broadcast(lode_error *error, const char *who, const lode_shape *a, const lode_shape *b,
                                  lode_shape *out);

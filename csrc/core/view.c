@@ -20,32 +20,50 @@ lode_status lode_dim_resolve(lode_error *error, const char *who, int64_t dim, in
 
 /* ---- any affine view ---------------------------------------------------------- */
 
-/* Makes `node` a leaf over the elements of `input`, a leaf, that the view names. */
-static void settle_on(lode_node *node, lode_node *input, const lode_view *view) {
-  int64_t offset = input->offset, stride[LODE_MAX_DIMS] = {0};
+/* Where the elements of `input`, a leaf, that the view names lie: becomes the layout of `node`. */
+static void lay_out(lode_node *node, const lode_node *input, const lode_view *view) {
+  memset(node->stride, 0, (size_t)node->shape.ndim * sizeof node->stride[0]);
+  node->offset = input->offset;
   for (int d = 0; d < input->shape.ndim; d++) {
-    offset += view->start[d] * input->stride[d];
-    if (view->src[d] >= 0) stride[view->src[d]] = view->step[d] * input->stride[d];
+    node->offset += view->start[d] * input->stride[d];
+    if (view->src[d] >= 0) node->stride[view->src[d]] = view->step[d] * input->stride[d];
   }
+}
+
+/* Makes `node`, a view of `input`, a leaf over its storage. */
+static void settle_on(lode_node *node, lode_node *input) {
+  lode_view view = node->as.view;
+  lode_node_ref(input); /* settling lets go of it */
   lode_fault *fault = lode_fault_ref(input->fault);
   lode_node_settle(node, lode_storage_ref(input->storage));
   lode_fault_unref(node->fault); /* of an attempt that failed */
   node->fault = fault;
-  node->offset = offset;
-  memcpy(node->stride, stride, sizeof stride);
+  lay_out(node, input, &view);
+  lode_node_unref(input);
+}
+
+/* A view of a leaf is a leaf. */
+static lode_status view_of_leaf(lode_node *input, const lode_shape *shape, const lode_view *view,
+                                lode_node **out) {
+  lode_node *node =
+      lode_node_new(input->context, LODE_NODE_LEAF, (lode_dtype)input->dtype, input->device, shape);
+  if (node == NULL) return LODE_NOMEM;
+  node->weight = 0;
+  node->storage = lode_storage_ref(input->storage);
+  node->fault = lode_fault_ref(input->fault);
+  lay_out(node, input, view);
+  *out = node;
+  return LODE_OK;
 }
 
 lode_view lode_view_compose(const lode_view *outer, const lode_view *inner, int ndim) {
   lode_view result;
-  memset(&result, 0, sizeof result);
-  memset(result.src, -1, sizeof result.src);
   for (int d = 0; d < ndim; d++) {
     int via = inner->src[d];
-    result.start[d] = inner->start[d];
-    if (via < 0) continue;
-    result.start[d] += inner->step[d] * outer->start[via];
-    result.src[d] = outer->src[via];
-    if (outer->src[via] >= 0) result.step[d] = inner->step[d] * outer->step[via];
+    bool fixed = via < 0 || outer->src[via] < 0;
+    result.start[d] = inner->start[d] + (via < 0 ? 0 : inner->step[d] * outer->start[via]);
+    result.src[d] = (int8_t)(fixed ? -1 : outer->src[via]);
+    result.step[d] = fixed ? 0 : inner->step[d] * outer->step[via];
   }
   return result;
 }
@@ -58,8 +76,7 @@ lode_node *lode_node_base(lode_node *node) {
 bool lode_view_settle(lode_node *node) {
   lode_node *input = node->input[0];
   if (input->storage == NULL && (input->kind != LODE_NODE_VIEW || !lode_view_settle(input))) return false;
-  lode_view view = node->as.view;
-  settle_on(node, input, &view);
+  settle_on(node, input);
   return true;
 }
 
@@ -67,13 +84,14 @@ lode_status lode_record_view(lode_node *input, const lode_shape *shape, const lo
                              lode_node **out) {
   lode_context *context = input->context;
   LODE_TRY(lode_shape_check(&context->error, "view", shape));
+  if (input->storage != NULL) return view_of_leaf(input, shape, view, out);
   if (input->kind == LODE_NODE_FILL)
     return lode_record_fill(context, "view", input->device, shape, (lode_dtype)input->dtype, input->as.value,
                             out);
   lode_node *node = lode_node_new(context, LODE_NODE_VIEW, (lode_dtype)input->dtype, input->device, shape);
   if (node == NULL) return LODE_NOMEM;
   node->as.view = *view;
-  if (input->storage == NULL && input->kind == LODE_NODE_VIEW) { /* a view of a view is one of its base */
+  if (input->kind == LODE_NODE_VIEW) { /* a view of a view is one of its base */
     node->as.view = lode_view_compose(view, &input->as.view, input->input[0]->shape.ndim);
     input = input->input[0];
   }
@@ -85,14 +103,12 @@ lode_status lode_record_view(lode_node *input, const lode_shape *shape, const lo
 }
 
 /* The view that changes nothing, to start from. */
-lode_view lode_view_identity(const lode_node *input) {
-  lode_view view;
-  memset(&view, 0, sizeof view);
-  for (int d = 0; d < LODE_MAX_DIMS; d++) {
-    view.src[d] = (int8_t)(d < input->shape.ndim ? d : -1);
-    view.step[d] = 1;
+void lode_view_identity(const lode_node *input, lode_view *view) {
+  for (int d = 0; d < input->shape.ndim; d++) {
+    view->start[d] = 0;
+    view->step[d] = 1;
+    view->src[d] = (int8_t)d;
   }
-  return view;
 }
 
 void lode_view_fix(lode_view *view, int d, int64_t start) {
@@ -150,7 +166,8 @@ lode_status lode_record_index(lode_node *input, const lode_index *index, int cou
   if (count > input->shape.ndim)
     return lode_fail(error, LODE_INVALID, "index: %d %s for shape %s", count, count == 1 ? "index" : "indices",
                      lode_shape_print(&input->shape, &text));
-  lode_view view = lode_view_identity(input);
+  lode_view view;
+  lode_view_identity(input, &view);
   lode_shape shape = {.ndim = 0};
   for (int d = 0; d < input->shape.ndim; d++) {
     lode_index_kind kind = d < count ? index[d].kind : LODE_INDEX_ALL;
@@ -174,7 +191,8 @@ lode_status lode_record_permute(lode_node *input, const int64_t *dims, int count
   if (count != ndim)
     return lode_fail(error, LODE_INVALID, "permute_dims: %d dim%s given for a tensor with %d", count,
                      count == 1 ? "" : "s", ndim);
-  lode_view view = lode_view_identity(input);
+  lode_view view;
+  lode_view_identity(input, &view);
   lode_shape shape = {.ndim = ndim};
   unsigned seen = 0;
   for (int to = 0; to < ndim; to++) {
@@ -207,7 +225,8 @@ lode_status lode_record_expand_dims(lode_node *input, int64_t dim, lode_node **o
     return lode_fail(error, LODE_INVALID, "expand_dims: %d dims, at most %d are possible", shape.ndim,
                      LODE_MAX_DIMS);
   LODE_TRY(lode_dim_resolve(error, "expand_dims", dim, shape.ndim, &at));
-  lode_view view = lode_view_identity(input);
+  lode_view view;
+  lode_view_identity(input, &view);
   for (int to = 0, d = 0; to < shape.ndim; to++) {
     shape.dim[to] = to == at ? 1 : input->shape.dim[d];
     if (to != at) view.src[d++] = (int8_t)to;
@@ -233,7 +252,8 @@ lode_status lode_record_squeeze(lode_node *input, const int64_t *dims, int count
   for (int d = 0; d < input->shape.ndim; d++)
     if (input->shape.dim[d] == 1) ones |= 1u << d;
   LODE_TRY(lode_dims_resolve(input, "squeeze", dims, count, ones, &mask));
-  lode_view view = lode_view_identity(input);
+  lode_view view;
+  lode_view_identity(input, &view);
   lode_shape shape = {.ndim = 0};
   for (int d = 0; d < input->shape.ndim; d++) {
     if (!(mask & 1u << d)) {
@@ -252,7 +272,8 @@ lode_status lode_record_squeeze(lode_node *input, const int64_t *dims, int count
 lode_status lode_record_flip(lode_node *input, const int64_t *dims, int count, lode_node **out) {
   unsigned mask;
   LODE_TRY(lode_dims_resolve(input, "flip", dims, count, lode_dims_all(input), &mask));
-  lode_view view = lode_view_identity(input);
+  lode_view view;
+  lode_view_identity(input, &view);
   for (int d = 0; d < input->shape.ndim; d++) {
     if (!(mask & 1u << d) || input->shape.dim[d] == 0) continue;
     view.start[d] = input->shape.dim[d] - 1;
@@ -274,7 +295,8 @@ lode_status lode_record_broadcast(lode_node *input, const char *who, const lode_
   if (!lode_shape_equal(&both, shape))
     return lode_fail(error, LODE_INVALID, "%s: shape %s cannot become %s", who,
                      lode_shape_print(&input->shape, &from), lode_shape_print(shape, &to));
-  lode_view view = lode_view_identity(input);
+  lode_view view;
+  lode_view_identity(input, &view);
   int shift = shape->ndim - input->shape.ndim;
   for (int d = 0; d < input->shape.ndim; d++) {
     view.src[d] = (int8_t)(d + shift);
