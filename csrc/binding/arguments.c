@@ -3,8 +3,8 @@
  * Strings are never taken for numbers, nor numbers with a fraction for integers.
  * An options table is the last argument, and a misspelt option is an error. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "binding.h"
@@ -68,8 +68,9 @@ static const double EXACT = 9007199254740992.0; /* 2^53: integers up to here are
 
 static void from_double(double value, lode_operand *out) {
   out->number = value;
-  out->integer_valued = fabs(value) <= EXACT && floor(value) == value;
-  out->integer = out->integer_valued ? (int64_t)value : 0;
+  bool within = value >= -EXACT && value <= EXACT;
+  out->integer = within ? (int64_t)value : 0;
+  out->integer_valued = within && (double)out->integer == value;
 }
 
 static void from_integer(int64_t value, lode_operand *out) {
@@ -109,7 +110,7 @@ bool lode_number(const lode_call *c, int index, lode_operand *out) {
 }
 
 bool lode_integer(const lode_call *c, int index, int64_t *out) {
-  lode_operand number = {.node = NULL};
+  lode_operand number;
   if (!lode_number(c, index, &number) || !number.integer_valued) return false;
   *out = number.integer;
   return true;
@@ -220,14 +221,15 @@ bool lode_dtype_or_device_at(const lode_call *c, int index, lode_dtype *dtype, l
 
 /* ---- lists ---------------------------------------------------------------------------- */
 
-bool lode_is_options(const lode_call *c, int index) {
-  lua_State *L = c->L;
-  if (!lua_istable(L, index) || lua_rawlen(L, index) > 0) return false;
-  index = lua_absindex(L, index);
-  lua_pushnil(L);
-  if (!lua_next(L, index)) return false;
-  lua_pop(L, 2);
+bool lode_has_fields(const lode_call *c, int index) {
+  lua_pushnil(c->L);
+  if (!lua_next(c->L, index)) return false;
+  lua_pop(c->L, 2);
   return true;
+}
+
+bool lode_is_options(const lode_call *c, int index) {
+  return lua_istable(c->L, index) && lua_rawlen(c->L, index) == 0 && lode_has_fields(c, index);
 }
 
 static int64_t list_entry(const lode_call *c, int index, const char *what, int i) {
@@ -282,14 +284,23 @@ void lode_argument_dims(const lode_call *c, int index, int64_t dims[LODE_MAX_DIM
   *count = 1;
 }
 
+static lode_node **list_room(const lode_call *c, size_t length) {
+  lode_lua *state = c->state;
+  if (length <= (size_t)state->list_room) return state->list;
+  lode_node **list = realloc(state->list, 2 * length * sizeof *list);
+  if (list == NULL) lode_raise(c, "no host memory for a list of %zu tensors", length);
+  state->list = list;
+  state->list_room = 2 * (int)length;
+  return list;
+}
+
 lode_node **lode_argument_tensors(const lode_call *c, int index, int *count) {
   lua_State *L = c->L;
-  if (!lua_istable(L, index) || lode_is_options(c, index)) lode_argument_error(c, index, "a list of tensors");
-  size_t length = lua_rawlen(L, index);
+  size_t length = lua_istable(L, index) ? lua_rawlen(L, index) : 0;
+  if (length == 0 && (!lua_istable(L, index) || lode_has_fields(c, index)))
+    lode_argument_error(c, index, "a list of tensors");
   if (length > INT16_MAX) lode_raise(c, "%zu tensors, at most %d are possible", length, INT16_MAX);
-  lua_createtable(L, (int)length, 0); /* a finalizer may empty the script's own list */
-  int anchor = lua_gettop(L);
-  lode_node **nodes = lua_newuserdata(L, (length + 1) * sizeof *nodes);
+  lode_node **nodes = list_room(c, length);
   for (int i = 0; i < (int)length; i++) {
     lua_rawgeti(L, index, i + 1);
     lode_handle *handle = lode_test(c, -1, LODE_TYPE_TENSOR);
@@ -298,7 +309,7 @@ lode_node **lode_argument_tensors(const lode_call *c, int index, int *count) {
       lode_raise(c, "element %d is %s%s", i + 1, what, released(what) ? "" : ", a tensor is needed");
     }
     nodes[i] = handle->node;
-    lua_rawseti(L, anchor, i + 1);
+    lua_pop(L, 1);
   }
   *count = (int)length;
   return nodes;

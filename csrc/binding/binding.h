@@ -9,6 +9,8 @@
 #ifndef LODE_BINDING_H
 #define LODE_BINDING_H
 
+#include <string.h>
+
 #include "compat.h"
 #include "core/linalg.h"
 #include "core/node.h"
@@ -58,9 +60,11 @@ typedef struct lode_lua {
   lode_scope root;   /* has all handles that are in no scope of the script's */
   lode_scope *scope; /* the innermost open one; at least the root */
   lode_stream *lost; /* given up by the collector, chained */
-  uint64_t seed;     /* of the sequence of seeds */
-  uint64_t seeds;    /* how many it has given */
-  char own[256];     /* how the chunk names of lode's own Lua files begin */
+  lode_node **list;  /* scratch of lode_argument_tensors */
+  int list_room;
+  uint64_t seed;  /* of the sequence of seeds */
+  uint64_t seeds; /* how many it has given */
+  char own[256];  /* how the chunk names of lode's own Lua files begin */
 } lode_lua;
 
 /* Pushes the state, made if there is none yet. */
@@ -123,10 +127,25 @@ static inline lode_call lode_enter(lua_State *L, const char *who) {
 
 /* ---- userdata ----------------------------------------------------------------- */
 
+/* Inline, because a call takes a few hundred nanoseconds and does these several times. */
+
 /* Pushes `size` zeroed bytes with the metatable of `type`. */
-void *lode_push(const lode_call *c, lode_type type, size_t size);
+static inline void *lode_push(const lode_call *c, lode_type type, size_t size) {
+  void *data = lua_newuserdata(c->L, size);
+  memset(data, 0, size);
+  lua_rawgeti(c->L, LUA_REGISTRYINDEX, c->state->meta_ref[type]);
+  lua_setmetatable(c->L, -2);
+  return data;
+}
+
 /* The userdata at `index` if it is of that type, else NULL. */
-void *lode_test(const lode_call *c, int index, lode_type type);
+static inline void *lode_test(const lode_call *c, int index, lode_type type) {
+  void *data = lua_touserdata(c->L, index); /* most values that are of no type of ours stop here */
+  if (data == NULL || !lua_getmetatable(c->L, index)) return NULL;
+  const void *meta = lua_topointer(c->L, -1);
+  lua_pop(c->L, 1);
+  return meta == c->state->meta[type] ? data : NULL;
+}
 
 /* A tensor, or a factor: a script's hold on a node. */
 typedef struct lode_handle {
@@ -192,13 +211,15 @@ int lode_argument_integers(const lode_call *c, int index, const char *what, int6
 int lode_argument_shape(const lode_call *c, int index, lode_shape *out);
 /* dims: nil, a number or a list; count 0 means none given. */
 void lode_argument_dims(const lode_call *c, int index, int64_t dims[LODE_MAX_DIMS], int *count);
-/* Nodes of a list of tensors, in a userdata that is pushed, with what keeps them alive. */
+/* Nodes of a list of tensors, borrowed, in an array of the state's. A finalizer may empty the script's list:
+ * after anything that runs Lua, a second attempt of LODE_CHECK also, it is read anew. */
 lode_node **lode_argument_tensors(const lode_call *c, int index, int *count);
 
 /* The options table at `index`, the last argument: 0 if there is none. Only `names` (NULL at the end) may
  * occur. */
 int lode_options(const lode_call *c, int index, const char *const *names);
-bool lode_is_options(const lode_call *c, int index); /* a table with no list in it */
+bool lode_is_options(const lode_call *c, int index); /* a table with no list in it, but fields */
+bool lode_has_fields(const lode_call *c, int index); /* the same, of a table known to have no list */
 /* Pushes options[name] and returns true if it is there. */
 bool lode_option(const lode_call *c, int options, const char *name);
 lode_dtype lode_option_dtype(const lode_call *c, int options, lode_dtype otherwise);

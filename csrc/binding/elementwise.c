@@ -4,18 +4,18 @@
 
 /* Numbers first: reading one may run Lua (int64 cdata), after which no node may be borrowed yet. */
 static void read_operands(const lode_call *c, int count, lode_operand *out) {
+  lode_handle *handle[3];
   bool any = false;
   for (int i = 0; i < count; i++) {
-    out[i] = (lode_operand){.node = NULL};
-    lode_handle *handle = lode_test(c, i + 1, LODE_TYPE_TENSOR);
-    if (handle != NULL && handle->node != NULL) any = true;
+    out[i].node = NULL;
+    handle[i] = lode_test(c, i + 1, LODE_TYPE_TENSOR);
+    if (handle[i] != NULL && handle[i]->node != NULL) any = true;
     else if (!lode_number(c, i + 1, &out[i])) lode_argument_error(c, i + 1, "a tensor or a number");
   }
   if (!any) lode_raise(c, "no argument is a tensor");
-  for (int i = 0; i < count; i++) {
-    lode_handle *handle = lode_test(c, i + 1, LODE_TYPE_TENSOR);
-    if (handle != NULL) out[i].node = handle->node;
-  }
+  for (int i = 0; i < count; i++)
+    if (handle[i] != NULL && (out[i].node = handle[i]->node) == NULL)
+      lode_argument_error(c, i + 1, "a tensor or a number");
 }
 
 static int record_operation(lode_call *c, lode_op op) {

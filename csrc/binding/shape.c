@@ -74,6 +74,12 @@ static int shape_broadcast_to(lua_State *L) {
 typedef lode_status (*joiner)(lode_context *context, lode_node *const *input, int count, int64_t dim,
                               lode_node **out);
 
+static lode_status join_list(const lode_call *c, joiner function, int64_t dim, lode_node **out) {
+  int count;
+  lode_node **input = lode_argument_tensors(c, 1, &count);
+  return function(c->context, input, count, dim, out);
+}
+
 /* list of tensors, dim (1 if it is left out) */
 static int join(lua_State *L, const char *who, joiner function) {
   lode_call c = lode_enter(L, who);
@@ -82,11 +88,7 @@ static int join(lua_State *L, const char *who, joiner function) {
   lode_arguments_end(&c, 2);
   int64_t dim = lua_isnoneornil(L, 2) ? 1 : lode_argument_integer(&c, 2);
   lode_handle *result = lode_handle_push(&c, LODE_TYPE_TENSOR);
-  int at = lua_gettop(L);
-  int count;
-  lode_node **input = lode_argument_tensors(&c, 1, &count);
-  LODE_RECORD(&c, result, function, c.context, input, count, dim);
-  lua_settop(L, at);
+  LODE_RECORD(&c, result, join_list, &c, function, dim);
   return 1;
 }
 

@@ -26,6 +26,7 @@ static int state_gc(lua_State *L) {
   if (context == NULL) return 0;
   lode_handles_close(state);
   lode_streams_drain(state);
+  free(state->list);
   lode_context_unref(context);
   return 0;
 }
@@ -107,21 +108,6 @@ lode_lua *lode_lua_open(lua_State *L) {
 }
 
 /* ---- userdata ----------------------------------------------------------------- */
-
-void *lode_push(const lode_call *c, lode_type type, size_t size) {
-  void *data = lua_newuserdata(c->L, size);
-  memset(data, 0, size);
-  lua_rawgeti(c->L, LUA_REGISTRYINDEX, c->state->meta_ref[type]);
-  lua_setmetatable(c->L, -2);
-  return data;
-}
-
-void *lode_test(const lode_call *c, int index, lode_type type) {
-  if (lua_type(c->L, index) != LUA_TUSERDATA || !lua_getmetatable(c->L, index)) return NULL;
-  const void *meta = lua_topointer(c->L, -1);
-  lua_pop(c->L, 1);
-  return meta == c->state->meta[type] ? lua_touserdata(c->L, index) : NULL;
-}
 
 typedef struct buffer {
   void *memory;

@@ -108,11 +108,13 @@ static int tensor_hint(lua_State *L) {
 
 /* ---- indexing ------------------------------------------------------------------------ */
 
-/* t[{...}]: entry i, a table at the top: {} is all, {first, last[, step]} a range. */
+/* t[{...}]: entry i, a table at the top: {} is all, {first, last[, step]} a range. Leaves its parts above it.
+ */
 static void range_of(const lode_call *c, int i, lode_index *out) {
   lua_State *L = c->L;
-  size_t length = lua_rawlen(L, -1);
-  if (length == 0 && !lode_is_options(c, -1)) {
+  int table = lua_gettop(L);
+  size_t length = lua_rawlen(L, table);
+  if (length == 0 && !lode_has_fields(c, table)) {
     out->kind = LODE_INDEX_ALL;
     return;
   }
@@ -121,9 +123,8 @@ static void range_of(const lode_call *c, int i, lode_index *out) {
                length == 1 ? "" : "s");
   int64_t *const part[] = {&out->first, &out->last, &out->step};
   for (int k = 0; k < (int)length; k++) {
-    lua_rawgeti(L, -1, k + 1);
+    lua_rawgeti(L, table, k + 1);
     if (!lode_integer(c, -1, part[k])) lode_raise(c, "entry %d of the index: a range is made of integers", i);
-    lua_pop(L, 1);
   }
   out->kind = LODE_INDEX_RANGE;
 }
@@ -132,7 +133,8 @@ static int indices_of(const lode_call *c, lode_index *out) {
   lua_State *L = c->L;
   size_t length = lua_rawlen(L, 2);
   if (length > LODE_MAX_DIMS) lode_raise(c, "%zu indices, at most %d are possible", length, LODE_MAX_DIMS);
-  if (lode_is_options(c, 2)) lode_raise(c, "an index is a list");
+  if (length == 0 && lode_has_fields(c, 2)) lode_raise(c, "an index is a list");
+  int top = lua_gettop(L);
   for (int i = 0; i < (int)length; i++) {
     out[i] = (lode_index){.kind = LODE_INDEX_SELECT, .step = 1};
     lua_rawgeti(L, 2, i + 1);
@@ -140,7 +142,7 @@ static int indices_of(const lode_call *c, lode_index *out) {
     else if (!lode_integer(c, -1, &out[i].first))
       lode_raise(c, "entry %d of the index is %s, an integer or a range is needed", i + 1,
                  lode_describe(c, -1));
-    lua_pop(L, 1);
+    lua_settop(L, top);
   }
   return (int)length;
 }
