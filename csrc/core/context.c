@@ -33,16 +33,7 @@ void lode_context_unref(lode_context *context) {
     lode_stream_unref(context->stream[i].chosen);
     lode_stream_unref(context->stream[i].own);
   }
-  for (lode_node *node = context->unused_nodes, *next; node != NULL; node = next) {
-    next = node->next;
-    free(node);
-  }
-  for (int i = 0; i < LODE_INPUT_CLASSES; i++) {
-    for (lode_node **array = context->unused_inputs[i], **next; array != NULL; array = next) {
-      next = (lode_node **)(void *)array[0];
-      free(array);
-    }
-  }
+  lode_nodes_free(context);
   for (lode_storage *storage = context->unused_storages, *next; storage != NULL; storage = next) {
     next = storage->next;
     free(storage);

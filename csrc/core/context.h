@@ -12,6 +12,7 @@
 enum { LODE_MAX_DEVICES = 16, LODE_INPUT_CLASSES = 16 };
 
 typedef struct lode_node lode_node;
+typedef struct lode_slab lode_slab; /* node.c */
 typedef struct lode_planner lode_planner;
 
 struct lode_context {
@@ -27,6 +28,7 @@ struct lode_context {
     lode_stream *own, *chosen;
   } stream[LODE_MAX_DEVICES];
 
+  lode_slab *slabs;                              /* all nodes lie in them */
   lode_node *unused_nodes;                       /* headers kept for reuse */
   lode_node **unused_inputs[LODE_INPUT_CLASSES]; /* arrays of more inputs than fit in a header (node.c) */
   lode_storage *unused_storages;

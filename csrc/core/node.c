@@ -8,7 +8,13 @@
 
 enum {
   MAX_GRAPH = 256, /* recorded nodes under one: more are computed at once */
-  CACHE_LINE = 64
+  SLAB = 32
+};
+
+/* Nodes come from the system this many at a time, and go back with the context. */
+struct lode_slab {
+  lode_slab *next;
+  lode_node node[SLAB];
 };
 
 /* ---- references ---------------------------------------------------------- */
@@ -84,13 +90,37 @@ void lode_node_unref(lode_node *node) {
 
 /* ---- making nodes --------------------------------------------------------- */
 
+static lode_node *take_unused(lode_context *context) {
+  lode_node *node = context->unused_nodes;
+  if (node == NULL) {
+    lode_slab *slab = aligned_alloc(_Alignof(lode_slab), sizeof *slab);
+    if (slab == NULL) return NULL;
+    slab->next = context->slabs;
+    context->slabs = slab;
+    for (int i = 0; i < SLAB; i++) slab->node[i].next = i + 1 < SLAB ? &slab->node[i + 1] : NULL;
+    node = slab->node;
+  }
+  context->unused_nodes = node->next;
+  if (node->next != NULL) __builtin_prefetch(&node->next->next); /* the next one to be taken */
+  return node;
+}
+
+void lode_nodes_free(lode_context *context) {
+  for (lode_slab *slab = context->slabs, *next; slab != NULL; slab = next) {
+    next = slab->next;
+    free(slab);
+  }
+  for (int i = 0; i < LODE_INPUT_CLASSES; i++) {
+    for (lode_node **array = context->unused_inputs[i], **next; array != NULL; array = next) {
+      next = (lode_node **)(void *)array[0];
+      free(array);
+    }
+  }
+}
+
 lode_node *lode_node_new(lode_context *context, lode_node_kind kind, lode_dtype dtype, lode_device *device,
                          const lode_shape *shape) {
-  lode_node *node = context->unused_nodes;
-  if (node != NULL) {
-    context->unused_nodes = node->next;
-    if (node->next != NULL) __builtin_prefetch(&node->next->next); /* soon to be made */
-  } else node = aligned_alloc(CACHE_LINE, (sizeof *node + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+  lode_node *node = take_unused(context);
   if (node == NULL) {
     lode_fail(&context->error, LODE_NOMEM, "lode: no host memory for a tensor");
     return NULL;

@@ -54,7 +54,7 @@ enum { LODE_INLINE_INPUTS = 3 };
 /* Nodes that the collector gives back lie in the second-level cache, not the first: what recording, visiting
  * and freeing touch fills two cache lines, which a node begins with. */
 struct lode_node {
-  int refs;
+  _Alignas(64) int refs;
   int handles; /* how many of refs are a script's tensors */
   uint8_t kind, dtype;
   uint16_t op;  /* lode_op or lode_reduction */
@@ -114,6 +114,7 @@ static inline bool lode_node_is_fused(const lode_node *node) {
 }
 bool lode_node_contiguous(const lode_node *node); /* a leaf in row-major order without gaps */
 
+void lode_nodes_free(lode_context *context); /* gives the memory of all nodes back; none may be left */
 /* Used inside core: a node with one reference, no inputs and no storage. `as` is the caller's to set. */
 lode_node *lode_node_new(lode_context *context, lode_node_kind kind, lode_dtype dtype, lode_device *device,
                          const lode_shape *shape);
