@@ -62,6 +62,7 @@ typedef struct lode_lua {
   lode_stream *lost; /* given up by the collector, chained */
   lode_node **list;  /* scratch of lode_argument_tensors */
   int list_room;
+  void *spare;    /* memory of a buffer that is not in use (state.c) */
   uint64_t seed;  /* of the sequence of seeds */
   uint64_t seeds; /* how many it has given */
   char own[256];  /* how the chunk names of lode's own Lua files begin */

@@ -27,6 +27,7 @@ static int state_gc(lua_State *L) {
   lode_handles_close(state);
   lode_streams_drain(state);
   free(state->list);
+  free(state->spare);
   lode_context_unref(context);
   return 0;
 }
@@ -109,32 +110,46 @@ lode_lua *lode_lua_open(lua_State *L) {
 
 /* ---- userdata ----------------------------------------------------------------- */
 
+/* Up to SPARE bytes are a size of their own, and one such buffer is kept: a loop that uploads or reads small
+ * tensors allocates nothing. */
+enum { SPARE = 16 << 10 };
+
 typedef struct buffer {
   void *memory;
+  bool small; /* SPARE bytes */
 } buffer;
+
+static void *buffer_memory(lode_lua *state, bool small, size_t bytes) {
+  void *spare = small ? state->spare : NULL;
+  if (spare != NULL) state->spare = NULL;
+  return spare != NULL ? spare : malloc(small ? SPARE : bytes);
+}
 
 void *lode_buffer_push(const lode_call *c, size_t bytes) {
   buffer *box = lode_push(c, LODE_TYPE_BUFFER, sizeof *box);
-  box->memory = malloc(bytes > 0 ? bytes : 1);
+  box->small = bytes <= SPARE;
+  box->memory = buffer_memory(c->state, box->small, bytes);
   if (box->memory == NULL) {
     lode_collector_full(c);
-    box->memory = malloc(bytes > 0 ? bytes : 1);
+    box->memory = buffer_memory(c->state, box->small, bytes);
   }
   if (box->memory == NULL) lode_raise(c, "no host memory for %zu bytes", bytes);
   return box->memory;
 }
 
-static void buffer_free(buffer *box) {
-  free(box->memory);
+static void buffer_free(lode_lua *state, buffer *box) {
+  bool kept = box->small && state->spare == NULL && state->context != NULL; /* a closed state keeps nothing */
+  if (kept) state->spare = box->memory;
+  else free(box->memory);
   box->memory = NULL;
 }
 
-void lode_buffer_free(const lode_call *c, int index) { buffer_free(lua_touserdata(c->L, index)); }
+void lode_buffer_free(const lode_call *c, int index) { buffer_free(c->state, lua_touserdata(c->L, index)); }
 
 int lode_buffer_gc(lua_State *L) {
   lode_call c = {L, lua_touserdata(L, lua_upvalueindex(1)), NULL, "buffer", 1};
   buffer *box = lode_test(&c, 1, LODE_TYPE_BUFFER);
-  if (box != NULL) buffer_free(box);
+  if (box != NULL) buffer_free(c.state, box);
   return 0;
 }
 

@@ -57,6 +57,37 @@ static lode_mutex reach_lock = LODE_MUTEX_INIT;
 static pthread_cond_t reach_condition = PTHREAD_COND_INITIALIZER;
 static atomic_int reach_waiters;
 
+/* Events that are kept for reuse. Who finds them busy goes to the system: so nobody waits here who holds
+ * another lock, and a fork need not take it (a child that finds it busy for ever loses nothing but the reuse).
+ */
+enum { SPARE_EVENTS = 128 };
+
+static struct {
+  atomic_flag busy;
+  int count;
+  cpu_event *event[SPARE_EVENTS];
+} spare = {.busy = ATOMIC_FLAG_INIT};
+
+static cpu_event *event_new(void) {
+  cpu_event *event = NULL;
+  if (!atomic_flag_test_and_set_explicit(&spare.busy, memory_order_acquire)) {
+    if (spare.count > 0) event = spare.event[--spare.count];
+    atomic_flag_clear_explicit(&spare.busy, memory_order_release);
+  }
+  return event != NULL ? event : malloc(sizeof *event);
+}
+
+void lode_cpu_event_free(lode_event *event) {
+  if (!atomic_flag_test_and_set_explicit(&spare.busy, memory_order_acquire)) {
+    if (spare.count < SPARE_EVENTS) {
+      spare.event[spare.count++] = (cpu_event *)event;
+      event = NULL;
+    }
+    atomic_flag_clear_explicit(&spare.busy, memory_order_release);
+  }
+  free(event);
+}
+
 static void reach(cpu_event *event) {
   event->time = lode_clock();
   atomic_store(&event->reached, true);
@@ -99,8 +130,6 @@ lode_status lode_cpu_event_seconds(lode_event *start, lode_event *end, double *s
   return LODE_OK;
 }
 
-void lode_cpu_event_free(lode_event *event) { free(event); }
-
 typedef struct event_arguments {
   lode_event *event;  /* a reference */
   cpu_stream *stream; /* for run_record */
@@ -140,7 +169,7 @@ static lode_status run_wait(const void *arguments, lode_error *error) {
 
 lode_status lode_cpu_event_record(lode_stream *stream, bool timed, lode_event **out, lode_error *error) {
   (void)timed; /* all are: reading the clock costs nothing */
-  cpu_event *event = malloc(sizeof *event);
+  cpu_event *event = event_new();
   if (event == NULL) return lode_fail(error, LODE_NOMEM, "no memory for an event");
   event->base.device = stream->device;
   event->base.stream = stream;
@@ -155,7 +184,7 @@ lode_status lode_cpu_event_record(lode_stream *stream, bool timed, lode_event **
     event_arguments arguments = {lode_event_ref(&event->base), (cpu_stream *)stream};
     lode_status status = lode_stream_enqueue(stream, run_record, &arguments, sizeof arguments, error);
     if (status != LODE_OK) {
-      free(event);
+      lode_cpu_event_free(&event->base);
       return status;
     }
   }
