@@ -129,6 +129,22 @@ describe("finalizers that run while memory is collected", function()
     assert.equal(300000, #held)
   end)
 
+  -- Concat computes its parts, which together are too large a graph, while it is recorded.
+  each_device("may empty the list of a call that waits for memory", function(device)
+    local row = lode.rand({ 300000 }, { device = device, seed = 1 }):compute()
+    local parts = {}
+    for i = 1, 2 do
+      parts[i] = row
+      for _ = 1, 200 do parts[i] = parts[i] + row end
+    end
+    on_collect(function() parts[1], parts[2] = nil, nil end)
+    local ok, text = exhausted(device, function() return lode.concat(parts) end)
+    assert.is_false(ok)
+    assert.matches("regress_spec.lua:%d+: lode: concat: ", text)
+    for _ = 1, 100 do (lode.ones({ 10 }, { device = device }) + 1):compute() end
+    assert.equal(300000, #row)
+  end)
+
   each_device("do not release the operands of a call through a scope that they end", function(device)
     for round = 1, 20 do
       local sum
