@@ -169,7 +169,8 @@ lode_status lode_record_random(lode_context *context, lode_op op, lode_device *d
 
 /* ---- recording: shape (view.c, reshape.c, concat.c) ---------------------- */
 
-/* Used inside core. The caller has made sure that the view stays inside the input. */
+/* Used inside core. The caller has made sure that the view stays inside the input, and its shape within bounds.
+ */
 void lode_view_identity(const lode_node *input, lode_view *view);
 void lode_view_fix(lode_view *view, int dim, int64_t start); /* one index along the input's dim */
 /* `outer` of `inner` of something with ndim dims, as one view. */

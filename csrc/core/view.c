@@ -83,7 +83,6 @@ bool lode_view_settle(lode_node *node) {
 lode_status lode_record_view(lode_node *input, const lode_shape *shape, const lode_view *view,
                              lode_node **out) {
   lode_context *context = input->context;
-  LODE_TRY(lode_shape_check(&context->error, "view", shape));
   if (input->storage != NULL) return view_of_leaf(input, shape, view, out);
   if (input->kind == LODE_NODE_FILL)
     return lode_record_fill(context, "view", input->device, shape, (lode_dtype)input->dtype, input->as.value,
