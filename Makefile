@@ -196,10 +196,10 @@ check-long:
 run-check: $(HOST) $(if $(EMULATE),emulator)
 	@LODE_LONG=$(LODE_LONG) LODE_STRESS=$(STRESS) sh scripts/check '$(RUN)' $(SPEC)
 
+# The peers come from `pip install -r bench/requirements.txt`; BENCH=--quick takes a minute.
 bench: deps-demo
 	$(BUILD_AGAIN)
-	@found=; for f in bench/*.lua; do [ -f "$$f" ] || continue; found=1; echo "== $$f"; $(RUN) "$$f" || exit 1; done; \
-	[ -n "$$found" ] || echo "bench/ has no scripts in this version"
+	@eval "$$($(MAKE) -s env)" && $(or $(PYTHON),python3) bench/versus_cpu.py --lua '$(LUA)' $(BENCH)
 
 deps:
 	@sh scripts/deps all '$(LUA)'

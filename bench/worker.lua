@@ -1,119 +1,128 @@
--- The lode side of a comparison: driven over standard input by bench/versus_numpy.py (or _torch.py), so that
--- both sides are timed in turns, in one run. Its argument is the device to work on.
+-- The lode side of a comparison: a process driven over standard input by bench/harness.py, so that lode and its
+-- peers are timed in turns, in one run. Its argument is the device to work on.
 --
--- Each line is a command: "cost SAMPLES DTYPE CALLS FILE" or "solve N KIND CALLS FILE". FILE holds
--- the inputs, little-endian and row-major: several sets of samples one after the other, or a matrix
--- and a right-hand side. The answer is one line: seconds per call, then the path of a file with the
--- result's bytes (for cost: of the last set).
+-- A line is a command and its words; the answer is one line, "ok" with what was asked, or "error" with the message.
+-- The first line is "ok" without a question.
 --
--- "resident SAMPLES DTYPE CALLS -", "upload ..." and "read ..." make their own random data on the device, and
--- enqueue costs with one wait at the end; upload fresh samples and read the cost on every call; only read it.
+--   load PROGRAM DTYPE SETS FILE SHAPE...   inputs for a program of bench/programs.lua: FILE holds the sets one after
+--                                           another, of each its inputs ("1000x20"), row-major, in native byte order
+--   time MODE CALLS WARM                    median and mean of the seconds that a call takes, of CALLS after WARM that
+--                                           are not counted; sets in turn
+--   result FILE                             writes what the program gives for the last set, its results one by one
+--
+-- The mode "empty" times no program but an empty kernel.
 local lode = require("lode")
+local unpack = unpack or table.unpack -- luacheck: ignore
 lode.set_default({ device = arg[1] or "cpu" })
 
-local ndof, dim = 2, 20
+local here = arg[0]:match("^(.*/)") or ""
+local programs = dofile(here .. "programs.lua")
+local program, sets, empty_kernel
 
-local function lag(v)
-  return lode.concat({ v[{ {}, { 1, ndof } }], v[{ {}, { 1, dim - ndof } }] }, 2)
+local bytes_of = { f32 = 4, f64 = 8 }
+local piece = 2 ^ 22 -- elements: strings stay small where Lua's own memory is
+
+-- One input: read in pieces, and joined on the device.
+local function read(file, dtype, shape)
+  local left, parts = 1, {}
+  for _, extent in ipairs(shape) do left = left * extent end
+  while left > 0 do
+    local count = math.min(left, piece)
+    local bytes = assert(file:read(count * bytes_of[dtype]), "the file is too short")
+    parts[#parts + 1] = lode.tensor(bytes, { shape = { count }, dtype = dtype })
+    left = left - count
+  end
+  return lode.concat(parts):reshape(shape):compute():sync()
 end
 
-local function smoothness(x)
-  local x1 = lag(x)
-  local k = x + lag(x1) - 2 * x1
-  return (k ^ 2):sum(2)
+local function write(file, x)
+  x = x:compute():reshape(-1)
+  for first = 1, x.size, piece do
+    file:write(x[{ { first, math.min(first + piece - 1, x.size) } }]:download())
+    collectgarbage()
+  end
 end
 
-local sizes = { f32 = 4, f64 = 8 }
-
-local function read_all(path)
-  local file = assert(io.open(path, "rb"))
-  local bytes = file:read("*a")
-  file:close()
-  return bytes
+local function run(set)
+  local a, b = program(set[1], set[2])
+  if b then return lode.compute(a, b) end
+  return a:compute()
 end
 
-local function answer(seconds, path, bytes)
-  local file = assert(io.open(path .. ".lode", "wb"))
-  file:write(bytes)
-  file:close()
-  io.write(("%.9g %s.lode\n"):format(seconds, path))
-  io.flush()
+-- What a call is. Some rows compare lode with itself: a result that is read, with resident or uploaded inputs.
+local modes = {}
+
+function modes.wait(set)
+  local a, b = run(set)
+  a:sync()
+  if b then b:sync() end
+  return a, b
+end
+
+modes.enqueue = run
+
+function modes.read(set) return run(set):download() end
+
+function modes.upload(set)
+  set.bytes = set.bytes or set[1]:download()
+  set[1]:upload(set.bytes)
+  return run(set):download()
+end
+
+function modes.empty()
+  empty_kernel = empty_kernel or dofile(here .. "empty_kernel.lua")
+  empty_kernel()
 end
 
 local commands = {}
 
--- Recorded, computed and waited for on every call, as NumPy's function is called.
-function commands.cost(samples, dtype, calls, path)
-  samples, calls = tonumber(samples), tonumber(calls)
-  local bytes, each = read_all(path), samples * dim * sizes[dtype]
-  local sets = {}
-  for at = 1, #bytes, each do
-    sets[#sets + 1] = lode.tensor(bytes:sub(at, at + each - 1), { shape = { samples, dim }, dtype = dtype })
+function commands.load(name, dtype, count, path, ...)
+  program, sets = assert(programs[name], "no such program"), nil
+  collectgarbage()
+  lode.trim()
+  local file = assert(io.open(path, "rb"))
+  local loaded = {}
+  for i = 1, tonumber(count) do
+    loaded[i] = {}
+    for j, words in ipairs({ ... }) do
+      local shape = {}
+      for extent in words:gmatch("%d+") do shape[#shape + 1] = tonumber(extent) end
+      loaded[i][j] = read(file, dtype, shape)
+    end
   end
-  bytes = nil -- luacheck: ignore
-  local result
-  for i = 1, #sets do result = smoothness(sets[i]):compute():sync() end -- warm
-  local start = lode.clock()
-  for i = 0, calls - 1 do result = smoothness(sets[i % #sets + 1]):compute():sync() end
-  local seconds = (lode.clock() - start) / calls
-  answer(seconds, path, smoothness(sets[#sets]):download())
-  return result
+  file:close()
+  sets = loaded
+  collectgarbage()
 end
 
--- Several sets, so that the last-level cache does not hold what the next call reads; at most 16.
-local function random_sets(samples, dtype)
-  local sets = {}
-  for i = 1, math.max(2, math.min(16, math.ceil(256e6 / (samples * dim * sizes[dtype])))) do
-    sets[i] = lode.rand({ samples, dim }, { dtype = dtype, seed = i }):compute()
-  end
-  return sets
-end
-
-local function timed(calls, call, finish)
-  for i = 1, 20 do call(i) end -- warm
+function commands.time(mode, calls, warm)
+  local call, count, times, result, other = modes[mode], #sets, {}, nil, nil
+  for i = 1, tonumber(warm) do result, other = call(sets[i % count + 1]) end
   lode.sync()
-  local start = lode.clock()
-  for i = 1, calls do call(i) end
-  if finish then finish() end
-  io.write(("%.9g -\n"):format((lode.clock() - start) / calls))
-  io.flush()
+  for i = 1, tonumber(calls) do
+    local start = lode.clock()
+    result, other = call(sets[i % count + 1])
+    times[i] = lode.clock() - start
+  end
+  lode.sync()
+  local total = 0
+  for i = 1, #times do total = total + times[i] end
+  table.sort(times)
+  return ("%.9g %.9g"):format(times[math.ceil(#times / 2)], total / #times), result, other
 end
 
-function commands.resident(samples, dtype, calls)
-  local sets = random_sets(tonumber(samples), dtype)
-  timed(tonumber(calls), function(i) smoothness(sets[i % #sets + 1]):compute() end, lode.sync)
+function commands.result(path)
+  local file = assert(io.open(path, "wb"))
+  for _, x in ipairs({ program(sets[#sets][1], sets[#sets][2]) }) do write(file, x) end
+  file:close()
 end
 
-function commands.read(samples, dtype, calls)
-  local sets = random_sets(tonumber(samples), dtype)
-  timed(tonumber(calls), function(i) smoothness(sets[i % #sets + 1]):download() end)
-end
-
-function commands.upload(samples, dtype, calls)
-  local sets = random_sets(tonumber(samples), dtype)
-  local payloads, x = {}, sets[1]
-  for i = 1, #sets do payloads[i] = sets[i]:download() end
-  timed(tonumber(calls), function(i)
-    x:upload(payloads[i % #payloads + 1])
-    smoothness(x):download()
-  end)
-end
-
-function commands.solve(n, kind, calls, path)
-  n, calls = tonumber(n), tonumber(calls)
-  local bytes, matrix = read_all(path), n * n * 8
-  local a = lode.tensor(bytes:sub(1, matrix), { shape = { n, n }, dtype = "f64" })
-  local b = lode.tensor(bytes:sub(matrix + 1), { shape = { n }, dtype = "f64" })
-  local options = { assume = kind }
-  local x = a:solve(b, options):compute():sync() -- warm
-  local start = lode.clock()
-  for _ = 1, calls do x = a:solve(b, options):compute():sync() end
-  answer((lode.clock() - start) / calls, path, x:download())
-end
-
+io.write("ok\n")
+io.flush()
 for line in io.lines() do
   local words = {}
   for word in line:gmatch("%S+") do words[#words + 1] = word end
-  commands[words[1]](words[2], words[3], words[4], words[5])
-  collectgarbage()
+  local done, answer = pcall(commands[words[1]], unpack(words, 2))
+  io.write(done and "ok " or "error ", (tostring(answer or ""):gsub("%s+", " ")), "\n")
+  io.flush()
 end

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""lode against PyTorch, CuPy and JAX on a CUDA GPU.
+
+    pip install -r bench/requirements.txt
+    eval "$(make -s env)"; python3 bench/versus_gpu.py [--quick] [--out FILE.json]
+
+The last lines say which bars are met. Nothing else should run on the GPU meanwhile. harness.py says
+how it is measured, programs.py and programs.lua what, peers.py in which mode of each peer. The cost is
+compared with an empty kernel too, and lode with itself: enqueued without a wait, its result read, and
+its samples uploaded before.
+"""
+from harness import arguments, bar, compare, figure, geometric_mean, of_copy, twelve, worst
+from peers import ON_GPU
+
+GROUPS = {"best": [kind.name for kind in ON_GPU]}
+MODES = {("smoothness", "1000"): ("enqueue", "read", "upload", "empty")}
+
+
+def bars(rows):
+    lines = []
+    for dtype in ("f32", "f64"):
+        ours = [row for row in rows if row["dtype"] == dtype]
+        if not ours:
+            continue
+
+        def cost(samples):
+            return next((row for row in ours if (row["program"], row["size"]) == ("smoothness", samples)), {})
+
+        def compiled(row):
+            return figure(row, "peers", "torch.compile")
+
+        enqueued = cost("1000").get("modes", {}).get("enqueue")
+        least = {"f32": 0.92, "f64": 0.88}[dtype]
+        others = twelve(ours)
+        memory = [row for row in others if row["size"] == "memory"]
+        lines += [
+            bar(f"{dtype} smoothness, 1000: to an empty kernel", figure(cost("1000"), "modes", "empty"), 1.7),
+            bar(f"{dtype} smoothness, 1000: to torch.compile", compiled(cost("1000")), 0.35),
+            bar(f"{dtype} smoothness, 1000: enqueued, us", enqueued and enqueued["s"] * 1e6, 9),
+            bar(f"{dtype} smoothness, 1 000 000: to torch.compile", compiled(cost("1000000")), 0.4),
+            bar(f"{dtype} smoothness, 10 000 000: bandwidth to a copy's", of_copy(cost("10000000")), least,
+                at_least=True),
+            bar(f"{dtype} smoothness, 10 000 000: to torch.compile", compiled(cost("10000000")), 0.7),
+            bar(f"{dtype} smoothness, 10 000 000: to torch", figure(cost("10000000"), "peers", "torch"), 0.05),
+            bar(f"{dtype} the twelve: geometric mean to torch.compile", geometric_mean(others, compiled), 0.6),
+            bar(f"{dtype} the twelve: the worst to torch.compile", worst(others, compiled), 1.05),
+            bar(f"{dtype} the twelve, memory: the least bandwidth to a copy's",
+                worst(memory, of_copy, at_least=True), 0.8, at_least=True),
+        ]
+    return lines
+
+
+if __name__ == "__main__":
+    compare(arguments(__doc__.split("\n")[0], rounds=7), "cuda", ON_GPU, GROUPS, bars, MODES)
