@@ -386,8 +386,10 @@ def arguments(description, rounds):
 def compare(options, device, kinds, groups, bars, modes={}):
     """All of it: the rows as they are measured, the bars, the JSON."""
     comparison = Comparison(options, device, kinds, groups, modes)
-    print(comparison.head(), flush=True)
     before = load()
+    if before > 0.5:
+        print("the load is %.1f: something else runs, and peers whose threads spin are stalled by it" % before)
+    print(comparison.head(), flush=True)
     rows = comparison.rows()
     lines = bars(rows)
     print("", *map(bar_line, lines), sep="\n")
