@@ -47,7 +47,7 @@ CUBLAS_C  := $(wildcard csrc/cuda/blas/*.c)
 KERNELS   := $(wildcard kernels/*.cu)
 SOURCES   := $(sort $(shell find csrc kernels -type f -name '*.[chS]' -o -type f -name '*.def' -o -type f -name '*.cu'))
 # What of core holds no state is in the CUDA part too: a part cannot link against core.
-CUDA_CORE_C := $(foreach name,cache device dtype ops part shape status system,csrc/core/$(name).c)
+CUDA_CORE_C := $(foreach name,cache device dtype ops part shape status system trace,csrc/core/$(name).c)
 
 # A part must come from the same sources as the core that loads it. Only the
 # files that use LODE_BUILD are compiled again when the sources change.

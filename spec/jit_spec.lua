@@ -115,6 +115,33 @@ describe("a program", function()
     end)
   end)
 
+  on_cuda("is kept until the folder is too large; then what was unused for longest goes", function()
+    with_folder(function(folder, variables)
+      assert(os.execute(("mkdir -p -m 700 %s/lode/00"):format(folder)))
+      for i = 1, 40 do -- 2 MB of files that are older than the program's
+        assert(os.execute(("head -c 50000 /dev/zero >%s/lode/00/%d && touch -d '%d days ago' %s/lode/00/%d")
+          :format(folder, i, i, folder, i)))
+      end
+      local before = #files(folder)
+      run(1, variables)
+      assert.is_true(#files(folder) > before) -- 256 MB are far
+      local count = #files(folder) - before
+      for _, path in ipairs(files(folder)) do
+        if not path:find("/00/%d+$") then os.remove(path) end
+      end
+      run(1, variables .. " LODE_CACHE_MB=1")
+      local left, kept = {}, 0
+      for _, path in ipairs(files(folder)) do
+        local days = tonumber(path:match("/00/(%d+)$"))
+        if days and days <= 40 then left[#left + 1] = days else kept = kept + 1 end
+      end
+      table.sort(left)
+      assert.equal(count, kept)
+      assert.is_true(#left > 5 and #left < 20, #left)
+      assert.equal(#left, left[#left]) -- the youngest ones
+    end)
+  end)
+
   on_cuda("is compiled where no folder can be used", function()
     with_folder(function(folder, variables)
       assert.is_truthy(run(3, variables .. " LODE_CACHE=off"):find("loads 0\nright"))

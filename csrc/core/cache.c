@@ -3,9 +3,11 @@
 #define _GNU_SOURCE
 #include "cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,8 @@ typedef struct header {
   char magic[8];
   uint64_t key_bytes, data_bytes, checksum; /* of the data */
 } header;
+
+enum { LIMIT_MB = 256 };
 
 static const char magic[8] = "lode 01\n";
 
@@ -108,6 +112,81 @@ static bool is_valid(const unsigned char *file, size_t size, const void *key, si
          hash(file + sizeof h + key_bytes, h.data_bytes, 0) == h.checksum;
 }
 
+/* ---- the limit --------------------------------------------------------------- */
+
+typedef struct entry {
+  char path[1100];
+  int64_t used; /* when it was last written or read, in seconds */
+  int64_t bytes;
+} entry;
+
+typedef struct entries {
+  entry *list;
+  size_t count, room;
+  int64_t bytes;
+} entries;
+
+static void add_entry(entries *all, const char *path, const struct stat *about) {
+  if (all->count == all->room) {
+    size_t room = all->room == 0 ? 256 : 2 * all->room;
+    entry *grown = realloc(all->list, room * sizeof *grown);
+    if (grown == NULL) return;
+    all->list = grown;
+    all->room = room;
+  }
+  entry *e = &all->list[all->count++];
+  snprintf(e->path, sizeof e->path, "%s", path);
+  e->used = about->st_mtime;
+  e->bytes = about->st_size;
+  all->bytes += e->bytes;
+}
+
+static void add_folder(entries *all, const char *folder) {
+  DIR *open = opendir(folder);
+  if (open == NULL) return;
+  for (struct dirent *file; (file = readdir(open)) != NULL;) {
+    char path[1100];
+    struct stat about;
+    if (snprintf(path, sizeof path, "%s/%s", folder, file->d_name) >= (int)sizeof path) continue;
+    if (lstat(path, &about) == 0 && S_ISREG(about.st_mode)) add_entry(all, path, &about);
+  }
+  closedir(open);
+}
+
+static int by_use(const void *a, const void *b) {
+  const entry *x = a, *y = b;
+  return (x->used > y->used) - (x->used < y->used);
+}
+
+/* Removes what was unused for longest until a quarter of the limit is free again. Another process may do the
+ * same at the same time: a file that is gone is made again by whoever needs it. */
+static void enforce_limit(const place *p, int64_t limit) {
+  entries all = {.list = NULL};
+  for (unsigned i = 0; i < 256; i++) {
+    char folder[1024];
+    snprintf(folder, sizeof folder, "%.930s/%02x", p->folder[1], i);
+    add_folder(&all, folder);
+  }
+  if (all.bytes > limit) {
+    qsort(all.list, all.count, sizeof *all.list, by_use);
+    for (size_t i = 0; i < all.count && all.bytes > limit / 4 * 3; i++)
+      if (unlink(all.list[i].path) == 0) all.bytes -= all.list[i].bytes;
+  }
+  free(all.list);
+}
+
+/* The first write of a process looks at the folder, and then one after each sixteenth of the limit. */
+static void count_written(const place *p, int64_t bytes) {
+  static _Atomic int64_t since = INT64_MAX / 2;
+  const char *set = lode_environment("LODE_CACHE_MB");
+  int64_t limit = (set != NULL && atoll(set) > 0 ? atoll(set) : LIMIT_MB) << 20;
+  if (atomic_fetch_add(&since, bytes) + bytes < limit / 16) return;
+  atomic_store(&since, 0);
+  enforce_limit(p, limit);
+}
+
+/* ---- reading and writing -------------------------------------------------------- */
+
 void *lode_cache_read(const void *key, size_t key_bytes, size_t *bytes) {
   place p;
   size_t size, before = sizeof(header) + key_bytes;
@@ -119,6 +198,7 @@ void *lode_cache_read(const void *key, size_t key_bytes, size_t *bytes) {
     free(file);
     return NULL;
   }
+  utimensat(AT_FDCWD, p.file, NULL, AT_SYMLINK_NOFOLLOW); /* used just now */
   *bytes = size - before;
   memmove(file, file + before, *bytes);
   return file;
@@ -136,4 +216,5 @@ void lode_cache_write(const void *key, size_t key_bytes, const void *data, size_
   bool written = write_all(fd, &h, sizeof h) && write_all(fd, key, key_bytes) && write_all(fd, data, bytes);
   written = close(fd) == 0 && written;
   if (!written || rename(temporary, p.file) != 0) unlink(temporary);
+  else count_written(&p, (int64_t)(sizeof h + key_bytes + bytes));
 }

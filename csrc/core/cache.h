@@ -3,7 +3,8 @@
  * full: a name that collides, a file that is damaged or of another version is as if
  * it were not there. Files are written apart and renamed, so that processes may
  * write the same one at once. A folder that cannot be used, or that others may
- * write to, is none; LODE_CACHE=off (or 0) switches the cache off. No call fails. */
+ * write to, is none; LODE_CACHE=off (or 0) switches the cache off. LODE_CACHE_MB limits
+ * its size: what was unused for longest goes. No call fails. */
 #ifndef LODE_CACHE_H
 #define LODE_CACHE_H
 

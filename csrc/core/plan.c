@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "reduce.h"
+#include "trace.h"
 
 typedef enum dim_group { KEPT, REDUCED, KEPT_INNER } dim_group;
 
@@ -281,6 +282,7 @@ static lode_status enqueue(lode_planner *p, const plan_job *job) {
   program->form = (uint8_t)job->form;
   program->reduction = job->reduction;
   program->dtype = program->value[program->output[0]].dtype;
+  if (lode_tracing()) lode_explain_pass(device, program, &p->args);
   lode_status status;
   LODE_WITH_LADDER(context, device, status, device->api->run(stream, program, &p->args, &context->error));
   LODE_TRY(lode_context_named(context, "compute", status));
@@ -321,7 +323,10 @@ static run_result run_box(lode_planner *p, plan_job *job, int inner, const int64
     int d = p->split_dim;
     /* A reduction cannot be cut; and concats of concats would multiply their parts. */
     bool many = job->boxes > MANY_BOXES && p->split_node != lode_node_base(job->output[0].source);
-    if (job->group[d] == REDUCED || many) return RUN_MATERIALIZE;
+    if (job->group[d] == REDUCED || many) {
+      lode_explain_cut(p->split_node, "a concat along a dim that is reduced, or of too many parts");
+      return RUN_MATERIALIZE;
+    }
     int64_t at = p->split_at, end = to[d];
     to[d] = at;
     run_result left = run_box(p, job, inner, from, to, status);
@@ -339,13 +344,26 @@ static run_result run_space(lode_planner *p, plan_job *job, int inner, lode_stat
 
 /* ---- relief: a graph that is too much for one program ------------------------------------- */
 
-/* Does a recorded view or concat stand below? Then rows may save work. */
-static bool has_views(lode_node *node, uint64_t epoch) {
+/* A view that repeats whole dims and moves no element along one. */
+static bool only_repeats(const lode_node *view) {
+  const lode_shape *shape = &view->input[0]->shape;
+  for (int d = 0; d < shape->ndim; d++) {
+    int src = view->as.view.src[d];
+    if (shape->dim[d] != 1 && (src < 0 || view->as.view.start[d] != 0 || view->as.view.step[d] != 1 ||
+                               view->shape.dim[src] != shape->dim[d]))
+      return false;
+  }
+  return true;
+}
+
+/* Does a recorded view or concat stand below? Then rows may save work. `moves`: not one that only repeats. */
+static bool has_views(lode_node *node, bool moves, uint64_t epoch) {
   if (node->storage != NULL || node->mark == epoch) return false;
   node->mark = epoch;
-  if (node->kind == LODE_NODE_VIEW || node->kind == LODE_NODE_CONCAT) return true;
+  if (node->kind == LODE_NODE_CONCAT || (node->kind == LODE_NODE_VIEW && !(moves && only_repeats(node))))
+    return true;
   for (int i = 0; i < node->ninputs; i++)
-    if (has_views(node->input[i], epoch)) return true;
+    if (has_views(node->input[i], moves, epoch)) return true;
   return false;
 }
 
@@ -377,6 +395,7 @@ static lode_status relieve(lode_node *source) {
   search_below(source, &all);
   graph_search half = {.epoch = ++source->context->epoch, .wanted = all.place / 2};
   search_below(source, &half);
+  if (half.best != NULL) lode_explain_cut(half.best, "what is above and below it does not fit in one program");
   if (half.best == NULL)
     return lode_fail(&source->context->error, LODE_SYSTEM, "compute: an operation does not fit in one program");
   return lode_plan_run(half.best);
@@ -398,7 +417,8 @@ static run_result try_job(lode_planner *p, plan_job *job, lode_status *status) {
   bool rows = false;
   uint64_t epoch = ++p->context->epoch;
   for (int o = 0; o < job->noutputs && !rows; o++)
-    rows = last >= 0 && p->extent[last] <= LODE_ROW_MAX && has_views(job->output[o].source, epoch);
+    rows =
+        last >= 0 && p->extent[last] <= LODE_ROW_MAX && has_views(job->output[o].source, job->mask != 0, epoch);
   run_result result = run_space(p, job, rows ? last : -1, status);
   return result == RUN_FULL && rows ? run_space(p, job, -1, status) : result;
 }
@@ -449,7 +469,7 @@ static bool wants_rows(lode_node *node) {
   if (row < 0) return false;
   int64_t width = node->input[0]->shape.dim[row];
   return width <= LODE_SHORT_ROW ||
-         (width <= LODE_ROW_MAX && has_views(node->input[0], ++node->context->epoch));
+         (width <= LODE_ROW_MAX && has_views(node->input[0], true, ++node->context->epoch));
 }
 
 lode_status lode_plan_run(lode_node *node) {
@@ -525,7 +545,10 @@ lode_status lode_plan_run_group(lode_planner *p, int g) {
     p->running = g;
     run_result result = try_job(p, &job, &status);
     end_group(&job, result == RUN_OK);
-    if (result == RUN_FULL) return run_each(group);
+    if (result == RUN_FULL) {
+      lode_explain_cut(group->node[0], "apart from others, with which it does not fit in one program");
+      return run_each(group);
+    }
     if (result != RUN_MATERIALIZE) return status;
     LODE_TRY(lode_compute_first(p->split_node));
   }

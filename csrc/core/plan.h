@@ -113,6 +113,11 @@ lode_status lode_plan_copy(lode_node *node, lode_node *source);
 /* The elements of `source`, recorded or not, into row-major `storage`. */
 lode_status lode_plan_into(lode_node *source, lode_storage *storage, lode_fault **fault);
 
+/* explain.c, for LODE_TRACE: a pass; a node that gets memory that nobody asked for, and why. */
+void lode_explain_pass(const lode_device *device, const lode_program *program, const lode_args *args);
+void lode_explain_cut(const lode_node *node, const char *why);
+const char *lode_explain_reduction(const lode_node *node);
+
 /* compute.c: gives memory to a node that a program has to read. */
 lode_status lode_compute_first(lode_node *node);
 /* For those that enqueue: order the stream behind a storage's writer and remember its use. */

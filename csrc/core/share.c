@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace.h"
+
 enum {
   LOOK_BACK = 8,   /* groups looked at, to join one */
   MOST_LEAVES = 8, /* looked at to weigh a value */
@@ -169,6 +171,7 @@ static void reach(lode_planner *p, int g, lode_node *node) {
       if (!input->inlined) continue;
     } else if (shared && !input->cut && is_worth_memory(input)) {
       input->apart = true;
+      lode_explain_cut(input, "several passes use it, and making it again reads more than storing it");
       continue;
     }
     input->group = g;
@@ -194,11 +197,20 @@ static lode_status place_cut(lode_planner *p, lode_node *node) {
 
 /* ---- entry ------------------------------------------------------------------------------- */
 
+static void explain(const lode_planner *p) {
+  for (int i = 0; i < p->cut.count; i++) {
+    const lode_node *node = p->cut.node[i];
+    if (node->kind == LODE_NODE_REDUCE && !node->inlined && node->wanted != p->context->epoch)
+      lode_explain_cut(node, lode_explain_reduction(node));
+  }
+}
+
 lode_status lode_share(lode_planner *p) {
   p->ngroups = 0;
   for (int i = p->cut.count - 1; i >= 0; i--) {
     lode_node *node = p->cut.node[i];
     if (!node->inlined) LODE_TRY(place_cut(p, node));
   }
+  if (lode_tracing()) explain(p);
   return LODE_OK;
 }

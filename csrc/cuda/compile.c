@@ -9,6 +9,7 @@
 
 #include "../core/cache.h"
 #include "../core/system.h"
+#include "../core/trace.h"
 #include "nvrtc.h"
 
 enum { STACK_BYTES = 16 << 20 };
@@ -34,7 +35,7 @@ lode_status lode_compile_available(lode_error *error) {
   lode_mutex_lock(&part.lock);
   if (part.state == NOT_ASKED) {
     part.state = load() == LODE_OK ? LOADED : ABSENT;
-    if (part.state == ABSENT) lode_cuda_trace("programs are interpreted: %s", part.reason.text);
+    if (part.state == ABSENT) lode_trace("programs are interpreted: %s", part.reason.text);
   }
   lode_status status =
       part.state == LOADED ? LODE_OK : lode_fail(error, LODE_UNAVAILABLE, "%s", part.reason.text);
@@ -88,8 +89,8 @@ static bool load_from_disk(lode_compile_job *job, const char *key, size_t key_by
   free(binary);
   if (!loaded) return false;
   lode_count(&job->device->base, LODE_COUNT_loads);
-  lode_cuda_trace("%s: loaded a program from disk in %.2f ms", job->device->base.name,
-                  (double)(lode_clock() - start) * 1e-6);
+  lode_trace("%s: loaded a program from disk in %.2f ms", job->device->base.name,
+             (double)(lode_clock() - start) * 1e-6);
   return true;
 }
 
@@ -98,9 +99,9 @@ static lode_status compile(lode_compile_job *job, const char *key, size_t key_by
   size_t bytes = 0;
   int64_t start = lode_clock();
   bool compiled = part.table.compile(job->source, job->device->capability, &binary, &bytes, &log);
-  lode_cuda_trace("%s: %s a program in %.2f ms%s%s", job->device->base.name,
-                  compiled ? "compiled" : "could not compile", (double)(lode_clock() - start) * 1e-6,
-                  log != NULL ? "\n" : "", log != NULL ? log : "");
+  lode_trace("%s: %s a program in %.2f ms%s%s", job->device->base.name,
+             compiled ? "compiled" : "could not compile", (double)(lode_clock() - start) * 1e-6,
+             log != NULL ? "\n" : "", log != NULL ? log : "");
   free(log);
   if (!compiled)
     return lode_fail(

@@ -55,15 +55,6 @@ static inline lode_cuda_device *lode_cuda_home(const lode_stream *stream) {
   return (lode_cuda_device *)stream->device;
 }
 
-/* ---- trace.c ------------------------------------------------------------------ */
-
-/* LODE_TRACE=1: lines on stderr, "lode: ...", about what is compiled, loaded and launched. */
-bool lode_cuda_tracing(void);
-#if defined(__GNUC__)
-__attribute__((format(printf, 1, 2)))
-#endif
-void lode_cuda_trace(const char *format, ...);
-
 /* ---- memory.c ---------------------------------------------------------------- */
 
 lode_status lode_cuda_memory_open(lode_cuda_device *device, lode_error *error);

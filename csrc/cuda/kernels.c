@@ -1,6 +1,7 @@
 /* See kernels.h. A library and its kernels belong to no context: the driver loads them into each device's
  * by itself. So there is one table for the process. */
 #include "kernels.h"
+#include "../core/trace.h"
 
 typedef enum library_id {
 #define LODE_FILE_MAP(X) X(programs) X(matrix)
@@ -34,7 +35,7 @@ static lode_status look_up(lode_kernel which, CUkernel *out, lode_error *error) 
   CUlibrary *library = &libraries[kernels[which].file];
   if (*library == NULL) {
     LODE_CU(error, cuLibraryLoadData, library, images[kernels[which].file], NULL, NULL, 0, NULL, NULL, 0);
-    lode_cuda_trace("loaded the library of %s", kernels[which].name);
+    lode_trace("loaded the library of %s", kernels[which].name);
   }
   LODE_CU(error, cuLibraryGetKernel, out, *library, kernels[which].name);
   return LODE_OK;
@@ -69,8 +70,8 @@ lode_status lode_cuda_start(lode_stream *stream, lode_kernel which, int64_t bloc
                             const void *parameters, lode_error *error) {
   CUkernel kernel;
   LODE_TRY(lode_cuda_kernel(which, &kernel, error));
-  if (lode_cuda_tracing())
-    lode_cuda_trace("%s: %s, %lld blocks of %d", stream->device->name, kernels[which].name, (long long)blocks,
-                    threads);
+  if (lode_tracing())
+    lode_trace("%s: %s, %lld blocks of %d", stream->device->name, kernels[which].name, (long long)blocks,
+               threads);
   return lode_cuda_launch(stream, kernel, blocks, threads, parameters, error);
 }

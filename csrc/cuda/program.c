@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../core/reduce.h"
+#include "../core/trace.h"
 #include "interpret.h"
 #include "jit.h"
 #include "kernels.h"
@@ -39,9 +40,9 @@ static lode_status launch(lode_stream *stream, CUkernel kernel, const lode_layou
   memcpy(parameters, layout->pointer, pointers);
   memcpy((char *)parameters + pointers, layout->word, (size_t)layout->nwords * sizeof layout->word[0]);
   if (blocks > MOST_BLOCKS) blocks = MOST_BLOCKS;
-  if (lode_cuda_tracing())
-    lode_cuda_trace("%s: a program by %s, %lld blocks of %d", stream->device->name,
-                    templates[layout->structure.cut], (long long)blocks, threads);
+  if (lode_tracing())
+    lode_trace("%s: a program by %s, %lld blocks of %d", stream->device->name, templates[layout->structure.cut],
+               (long long)blocks, threads);
   return lode_cuda_launch(stream, kernel, blocks, threads, parameters, error);
 }
 

@@ -1,12 +1,14 @@
-/* LODE_TRACE: see cuda.h. A line is one write, so that threads do not mix theirs. */
+/* See trace.h. */
+#include "trace.h"
+
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "../core/system.h"
-#include "cuda.h"
+#include "system.h"
 
-bool lode_cuda_tracing(void) {
+bool lode_tracing(void) {
   static atomic_int tracing = -1; /* -1: not looked at yet */
   int known = atomic_load_explicit(&tracing, memory_order_relaxed);
   if (known < 0) {
@@ -16,8 +18,8 @@ bool lode_cuda_tracing(void) {
   return known != 0;
 }
 
-void lode_cuda_trace(const char *format, ...) {
-  if (!lode_cuda_tracing()) return;
+void lode_trace(const char *format, ...) {
+  if (!lode_tracing()) return;
   char line[64 << 10]; /* a compiler's log, in one write */
   int used = snprintf(line, sizeof line, "lode: ");
   va_list arguments;
