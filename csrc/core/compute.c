@@ -114,12 +114,19 @@ static bool same_value(const lode_node *a, const lode_node *b) {
   }
 }
 
-/* The first node met in this compute that has the same value: a table that forgets what a later node covers. */
+/* The first node met in this compute that has the same value. The table has room for more nodes than a graph has
+ * (node.c); computes of very many roots may overfill it, and then miss some. */
 static lode_node *first_alike(lode_planner *p, uint64_t epoch, lode_node *node) {
+  enum { PROBES = 16 };
   size_t at = hash_of(node);
-  if (p->same[at].epoch == epoch && same_value(p->same[at].node, node)) return p->same[at].node;
-  p->same[at].epoch = epoch;
-  p->same[at].node = node;
+  for (int i = 0; i < PROBES; i++, at = (at + 1) % LODE_SAME_ENTRIES) {
+    if (p->same[at].epoch != epoch) {
+      p->same[at].epoch = epoch;
+      p->same[at].node = node;
+      return node;
+    }
+    if (same_value(p->same[at].node, node)) return p->same[at].node;
+  }
   return node;
 }
 

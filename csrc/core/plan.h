@@ -21,7 +21,7 @@ typedef enum lode_emit_result {
   LODE_EMIT_FULL   /* too much for one program */
 } lode_emit_result;
 
-enum { LODE_MAX_MET = 2 * LODE_MAX_VALUES, LODE_SAME_ENTRIES = 128, LODE_ALONE = -2 };
+enum { LODE_MAX_MET = 2 * LODE_MAX_VALUES, LODE_SAME_ENTRIES = 1024, LODE_ALONE = -2 };
 
 typedef struct lode_node_list {
   lode_node **node;

@@ -86,6 +86,25 @@ static bool planned(const lode_node *node) {
   return lode_node_is_fused(node) || node->kind == LODE_NODE_REDUCE;
 }
 
+static bool all_fit(const lode_group *group, const lode_row_space *space) {
+  for (int i = 0; i < group->count; i++)
+    if (!fits_space(space, &group->node[i]->shape)) return false;
+  return true;
+}
+
+/* Can the group run, or go on running, over this space? */
+static bool takes_space(lode_group *group, const lode_row_space *space) {
+  if (group->space.ndim >= 0) return same_space(&group->space, space);
+  if (group->node[0]->kind == LODE_NODE_REDUCE || !all_fit(group, space)) return false;
+  group->space = *space;
+  return true;
+}
+
+static bool takes_shape(const lode_group *group, const lode_shape *shape) {
+  return group->space.ndim >= 0 ? fits_space(&group->space, shape)
+                                : lode_shape_equal(&group->node[0]->shape, shape);
+}
+
 /* The group of another cut in which the node can be an output too. `space`: of a reduction; NULL for others. */
 static lode_group *find_group(lode_planner *p, const lode_node *node, const lode_row_space *space) {
   for (int g = p->ngroups - 1; g >= 0 && g >= p->ngroups - LOOK_BACK; g--) {
@@ -94,10 +113,7 @@ static lode_group *find_group(lode_planner *p, const lode_node *node, const lode
     if (group->count == LODE_MAX_OUTPUTS || first->device != node->device || first->level != node->level ||
         !planned(first))
       continue;
-    bool fits = group->space.ndim >= 0 ? fits_space(&group->space, &node->shape)
-                                       : space == NULL && lode_shape_equal(&first->shape, &node->shape);
-    if (space != NULL && group->space.ndim >= 0) fits = same_space(&group->space, space);
-    if (fits) return group;
+    if (space != NULL ? takes_space(group, space) : takes_shape(group, &node->shape)) return group;
   }
   return NULL;
 }
@@ -138,12 +154,7 @@ static bool is_worth_memory(const lode_node *node) {
 static void reach_reduction(lode_planner *p, int g, lode_node *node) {
   lode_row_space own = lode_space_of_reduction(node);
   lode_group *group = &p->group[g];
-  if (group->space.ndim < 0 && group->node[0]->kind != LODE_NODE_REDUCE) {
-    group->space = own;
-    for (int i = 0; i < group->count; i++)
-      if (!fits_space(&own, &group->node[i]->shape)) group->space.ndim = -1;
-  }
-  node->inlined = group->space.ndim >= 0 && same_space(&group->space, &own);
+  node->inlined = takes_space(group, &own);
   group->inlines = group->inlines || node->inlined;
 }
 

@@ -1,0 +1,98 @@
+-- How many passes over memory recipes take (the counter `programs`), and that LODE_TRACE says so. What they
+-- compute is compared elsewhere: graph_spec.lua, programs_spec.lua.
+local lode = require("lode")
+local support = require("spec.support")
+
+local each_device = support.each_device(it, function(why) pending(why) end)
+
+-- Passes that computing these takes.
+local function passes(device, ...)
+  local before = lode.stats(device).programs
+  lode.compute(...)
+  return lode.stats(device).programs - before
+end
+
+local keep = { keepdims = true }
+
+local function softmax(x)
+  local e = (x - x:max(2, keep)):exp()
+  return e / e:sum(2, keep)
+end
+
+describe("one pass", function()
+  local function rows(device, width) return lode.rand({ 7, width }, { device = device, seed = 3 }):compute() end
+
+  each_device("makes a softmax, a normalization, and logsumexp of rows", function(device)
+    for _, width in ipairs({ 2, 20, 64, 1000, 4096 }) do
+      local x = rows(device, width)
+      assert.equal(1, passes(device, softmax(x)))
+      local d = x - x:mean(2, keep)
+      assert.equal(1, passes(device, d / (d:square():mean(2, keep) + 1e-5):sqrt()))
+      local high = x:max(2, keep)
+      assert.equal(1, passes(device, (x - high):exp():sum(2, keep):log() + high))
+    end
+  end)
+
+  each_device("makes several results of one shape, or of the same rows", function(device)
+    local x, y = rows(device, 20), rows(device, 20)
+    assert.equal(1, passes(device, x + y, x * y, x:less(y)))
+    local mean = x:mean(2, keep)
+    assert.equal(1, passes(device, mean, (x - mean):square():mean(2)))
+    assert.equal(1, passes(device, x:min(2), x:max(2), x * 2))
+    assert.equal(1, passes(device, softmax(x), x:sum(2)))
+  end)
+
+  each_device("makes what is recorded twice alike", function(device)
+    local x = rows(device, 20)
+    assert.equal(1, passes(device, (x + 1):exp() / (x + 1):exp():sum(2, keep)))
+    local function deviation(t) return t - t:mean() end
+    assert.equal(2, passes(device, deviation(x) * deviation(x))) -- the mean of all of it, once
+    assert.equal(1, passes(device, x:sum() * 1, x:sum() + 1) - 1) -- one sum of all; then two results of it
+  end)
+end)
+
+describe("more than one pass", function()
+  each_device("is taken where rows are too long, or a reduction is across them", function(device)
+    local long = lode.rand({ 2, 4097 }, { device = device, seed = 3 }):compute()
+    assert.equal(3, passes(device, softmax(long)))
+    local x = lode.rand({ 30, 20 }, { device = device, seed = 3 }):compute()
+    assert.equal(2, passes(device, x - x:mean(1, keep)))
+    local mean = x:mean(1, keep)
+    assert.equal(4, passes(device, mean, (x - mean):square():mean(1))) -- two sums, and what each is divided by
+  end)
+
+  each_device("is taken where a value is dear to make again", function(device)
+    local list = {}
+    for i = 1, 4 do list[i] = lode.rand({ 40, 50 }, { device = device, seed = i }):compute() end
+    local cheap = list[1] * 2
+    assert.equal(2, passes(device, cheap / cheap:sum())) -- made again in the second
+    local dear = list[1] * list[2] + list[3] * list[4]
+    assert.equal(3, passes(device, dear / dear:sum())) -- stored: four inputs would be read twice
+  end)
+
+  each_device("gives each result the failures of what it depends on, and no others", function(device)
+    local options = { device = device, dtype = "f64" }
+    local bad = lode.zeros({ 3, 3 }, options):solve(lode.ones({ 3 }, options))
+    local good = lode.ones({ 3 }, options):compute()
+    local a, b = bad + 1, good + 1
+    lode.compute(bad)
+    assert.equal(1, passes(device, a, b))
+    assert.same({ 2, 2, 2 }, b:totable())
+    support.fails(function() a:sync() end, "singular")
+  end)
+end)
+
+describe("LODE_TRACE", function()
+  it("tells what was fused into a pass, and what ended one", function()
+    local text = support.child([[
+      local lode = require("lode")
+      local x = lode.ones({ 30, 20 }):compute()
+      local e = (x - x:max(2, { keepdims = true })):exp()
+      lode.compute(e / e:sum(2, { keepdims = true }))
+      lode.compute(x - x:mean(1, { keepdims = true }))
+    ]], "LODE_TRACE=1")
+    local softmax = "cpu: a pass over 30 x 20 by rows: exp, subtract, divide, sum of rows, max of rows"
+    assert.is_truthy(text:find(softmax, 1, true), text)
+    assert.is_truthy(text:find("sum [1,20] is stored: it is not along the last dim", 1, true), text)
+  end)
+end)
