@@ -20,10 +20,11 @@ CFLAGS ?= -O3 -g
 endif
 
 # No contraction, no value-changing rearrangement, no subnormals flushed. errno
-# and floating-point traps are not observed, and honouring them blocks vectors.
+# and floating-point traps are not observed, and honouring them blocks vectors: they
+# stand last, since gcc's -fno-unsafe-math-optimizations would honour traps again.
 LODE_CFLAGS = -std=gnu11 -fPIC -fvisibility=hidden -fno-lto -funwind-tables \
   -fno-fast-math -fno-associative-math -fno-reciprocal-math \
-  -fno-finite-math-only -fsigned-zeros -ffp-contract=off -fno-math-errno -fno-trapping-math $(GCC_CFLAGS) \
+  -fno-finite-math-only -fsigned-zeros -ffp-contract=off $(GCC_CFLAGS) -fno-math-errno -fno-trapping-math \
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla -Wpointer-arith -Wcast-qual \
   -Wwrite-strings $(CLANG_CFLAGS) $(if $(filter 1,$(WERROR)),-Werror) $(SAN_FLAGS)
 LODE_CPPFLAGS = -Icsrc $(ISA_DEFINES) $(LAPACK_DEFINES) $(CUDA_DEFINES)

@@ -32,6 +32,7 @@ typedef unsigned long long uint64_t;
 #define LODE_KERNEL(name, parameters)                                                                          \
   extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ parameters p)
 #define LODE_DEVICE  static __device__ __forceinline__
+#define LODE_APART   static __device__ __noinline__
 #define LODE_SHARED  __shared__
 #define LODE_SYNC()  __syncthreads()
 #define LODE_FENCE() __threadfence_system()

@@ -1,8 +1,8 @@
 /* What programs are made of on the device: the words of core/ops.def's expressions
  * as overloads, and loads of elements and vectors.
  *
- * The words mean exactly what core/expr.h says, with the same bits; exp to pow are
- * CUDA's own. Included after device.h. */
+ * The words mean exactly what core/expr.h says, with the same bits; those of exp to pow
+ * are in core/elementary.h, which is C and CUDA. Included after device.h. */
 #ifndef LODE_KERNELS_PRELUDE_H
 #define LODE_KERNELS_PRELUDE_H
 
@@ -24,16 +24,8 @@ LODE_DEVICE int64_t LODE_ABS(int64_t a) { return a < 0 ? (int64_t)(UINT64_C(0) -
 LODE_DEVICE float LODE_ABS(float a) { return fabsf(a); }
 LODE_DEVICE double LODE_ABS(double a) { return fabs(a); }
 
-#define LODE_FLOATING_WORD(word, single, twice)                                                                \
-  LODE_DEVICE float word(float a) { return single(a); }                                                        \
-  LODE_DEVICE double word(double a) { return twice(a); }
-LODE_FLOATING_WORD(LODE_SQRT, sqrtf, sqrt)
-LODE_FLOATING_WORD(LODE_EXP, expf, exp)
-LODE_FLOATING_WORD(LODE_LOG, logf, log)
-LODE_FLOATING_WORD(LODE_SIN, sinf, sin)
-LODE_FLOATING_WORD(LODE_COS, cosf, cos)
-LODE_FLOATING_WORD(LODE_TANH, tanhf, tanh)
-#undef LODE_FLOATING_WORD
+LODE_DEVICE float LODE_SQRT(float a) { return sqrtf(a); }
+LODE_DEVICE double LODE_SQRT(double a) { return sqrt(a); }
 
 #define LODE_INTEGER_DIVISION(T, U)                                                                            \
   LODE_DEVICE T LODE_FLOOR_DIVIDE(T a, T b) {                                                                  \
@@ -68,8 +60,6 @@ LODE_DEVICE double LODE_REMAINDER(double a, double b) {
   double r = fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-LODE_DEVICE float LODE_POW(float a, float b) { return powf(a, b); }
-LODE_DEVICE double LODE_POW(double a, double b) { return pow(a, b); }
 
 /* Identities of reductions, by element type. */
 template <class T> struct lode_limits;

@@ -13,6 +13,10 @@
 #define LODE_RANDOM_SQRT     sqrt
 #include "core/random.h"
 
+#define LODE_ELEMENTARY_FUNCTION LODE_DEVICE
+#define LODE_ELEMENTARY_APART    LODE_APART
+#include "core/elementary.h"
+
 /* The element types that a rule admits: M(dtype, T, U, ...) for each. */
 #define I32(M, ...)      M(I32, int32_t, uint32_t, __VA_ARGS__)
 #define I64(M, ...)      M(I64, int64_t, uint64_t, __VA_ARGS__)

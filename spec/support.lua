@@ -19,7 +19,7 @@ if os.getenv("LODE_SPEC_JIT") then lode.jit = os.getenv("LODE_SPEC_JIT") end
 local function read_ops()
   local text = assert(io.open("csrc/core/ops.def")):read("*a")
   local ops = {}
-  for kind, name, rule in text:gmatch("\nLODE_(%u+)%(([%w_]+), (%u+)") do
+  for kind, name, rule in text:gmatch("\nLODE_(%u+)[_%u]*%(([%w_]+), (%u+)") do
     ops[#ops + 1] = { kind = kind, name = name, rule = rule }
   end
   return ops

@@ -1,8 +1,9 @@
 /* The guarded macros that ops.def's expressions use, for C.
  *
  * Generic over the element type by C11 _Generic. The CUDA device writes the
- * same names as overloads. Nothing here depends on the instruction set, the
- * rounding mode or the locale; no macro evaluates to undefined behaviour. */
+ * same names as overloads; those of elementary functions are in elementary.h for
+ * both. Nothing here depends on the instruction set, the rounding mode or the
+ * locale; no macro evaluates to undefined behaviour. */
 #ifndef LODE_EXPR_H
 #define LODE_EXPR_H
 
@@ -10,12 +11,9 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "elementary.h"
+
 #define LODE_SQRT(a) _Generic((a), float : sqrtf, default : sqrt)(a)
-#define LODE_EXP(a)  _Generic((a), float : expf, default : exp)(a)
-#define LODE_LOG(a)  _Generic((a), float : logf, default : log)(a)
-#define LODE_SIN(a)  _Generic((a), float : sinf, default : sin)(a)
-#define LODE_COS(a)  _Generic((a), float : cosf, default : cos)(a)
-#define LODE_TANH(a) _Generic((a), float : tanhf, default : tanh)(a)
 
 static inline int32_t lode_abs_i32(int32_t a) { return a < 0 ? (int32_t)(0u - (uint32_t)a) : a; }
 static inline int64_t lode_abs_i64(int64_t a) { return a < 0 ? (int64_t)(UINT64_C(0) - (uint64_t)a) : a; }
@@ -65,8 +63,7 @@ static inline double lode_remainder_f64(double a, double b) {
   _Generic((a), float : name##_f32, double : name##_f64, int32_t : name##_i32, int64_t : name##_i64)
 #define LODE_FLOOR_DIVIDE(a, b) LODE_BY_TYPE(lode_floor_divide, a)(a, b)
 #define LODE_REMAINDER(a, b)    LODE_BY_TYPE(lode_remainder, a)(a, b)
-#define LODE_POW(a, b)                                                                                         \
-  _Generic((a), float : powf, double : pow, int32_t : lode_pow_i32, int64_t : lode_pow_i64)(a, b)
+#define LODE_POW(a, b)          LODE_BY_TYPE(lode_pow, a)(a, b)
 
 /* Identities of reductions, by element type T. */
 #define LODE_SUM_IDENTITY _Generic((T)0, float : -0.0f, double : -0.0, int32_t : 0, int64_t : 0, default : 0)

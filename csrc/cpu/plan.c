@@ -128,10 +128,9 @@ static void classify_reduction(lode_plan *plan, int v) {
 
 /* Nanoseconds for one element, where it is far from what a vector instruction takes. */
 static const float slow_operations[LODE_NOPS] = {
-    [LODE_OP_sqrt] = 0.3f,   [LODE_OP_exp] = 4,       [LODE_OP_log] = 4,
-    [LODE_OP_sin] = 6,       [LODE_OP_cos] = 6,       [LODE_OP_tanh] = 15,
-    [LODE_OP_pow] = 15,      [LODE_OP_divide] = 0.3f, [LODE_OP_floor_divide] = 1.5f,
-    [LODE_OP_remainder] = 5, [LODE_OP_rand] = 4,      [LODE_OP_randn] = 8,
+    [LODE_OP_sqrt] = 0.3f,         [LODE_OP_exp] = 1,       [LODE_OP_log] = 1.5f, [LODE_OP_sin] = 1.5f,
+    [LODE_OP_cos] = 1.5f,          [LODE_OP_tanh] = 1.2f,   [LODE_OP_pow] = 8,    [LODE_OP_divide] = 0.3f,
+    [LODE_OP_floor_divide] = 1.5f, [LODE_OP_remainder] = 5, [LODE_OP_rand] = 4,   [LODE_OP_randn] = 8,
 };
 
 static double cost_of(const lode_value *value, const lode_step *step) {

@@ -15,6 +15,10 @@ TEXT(lode_text_random)
   .incbin "csrc/core/random.h"
   .byte 0
 
+TEXT(lode_text_elementary)
+  .incbin "csrc/core/elementary.h"
+  .byte 0
+
 TEXT(lode_text_templates)
   .incbin "kernels/templates.h"
   .byte 0

@@ -32,7 +32,7 @@ lode_status lode_cuda_start(lode_stream *stream, lode_kernel which, int64_t bloc
                             const void *parameters, lode_error *error);
 
 /* Texts and binaries embedded by blobs.S. Texts end with a 0. */
-extern const char lode_text_prelude[], lode_text_templates[], lode_text_random[];
+extern const char lode_text_prelude[], lode_text_templates[], lode_text_random[], lode_text_elementary[];
 extern const char lode_fatbin_programs[], lode_fatbin_matrix[];
 
 #endif

@@ -1,6 +1,6 @@
 /* See source.h.
  *
- * A program's text, from top to bottom: the prelude, random.h and the templates where
+ * A program's text, from top to bottom: the prelude, random.h, elementary.h and the templates where
  * they are used; its parameters; the operations that it uses, made from ops.def; the
  * struct lode_base, which holds for each access where a row begins, and lode_at, which
  * finds it; the job of a reduction; the kernel. Values are called v0, v1, ... */
@@ -106,7 +106,7 @@ const char *lode_source_function(const lode_layout *layout, int v, lode_text *te
     return text->text;
   }
   if (value->kind == LODE_VALUE_CAST) return casts[value->dtype];
-  snprintf(text->text, sizeof text->text, "lode_%s_%s", lode_ops[value->op].name,
+  snprintf(text->text, sizeof text->text, "lode_op_%s_%s", lode_ops[value->op].name,
            lode_dtype_name(element_type(layout->program, value)));
   return text->text;
 }
@@ -164,6 +164,17 @@ static bool counts(const lode_layout *layout) {
   for (int v = 0; v < layout->structure.nvalues; v++) {
     const lode_value *value = &layout->program->value[v];
     if (value->kind == LODE_VALUE_OP && lode_ops[value->op].rule == LODE_RULE_COUNTER) return true;
+  }
+  return false;
+}
+
+/* Operations whose words are core/elementary.h's. */
+static bool is_elementary(const lode_layout *layout) {
+  static const bool elementary[LODE_NOPS] = {[LODE_OP_exp] = true, [LODE_OP_log] = true,  [LODE_OP_sin] = true,
+                                             [LODE_OP_cos] = true, [LODE_OP_tanh] = true, [LODE_OP_pow] = true};
+  for (int v = 0; v < layout->structure.nvalues; v++) {
+    const lode_value *value = &layout->program->value[v];
+    if (value->kind == LODE_VALUE_OP && elementary[value->op]) return true;
   }
   return false;
 }
@@ -449,6 +460,10 @@ static void write_head(lode_writer *w, const lode_layout *layout) {
     write_text(w, "#define LODE_RANDOM_FUNCTION LODE_DEVICE\n#define LODE_RANDOM_SQRTF sqrtf\n"
                   "#define LODE_RANDOM_SQRT sqrt\n");
     write_text(w, lode_text_random);
+  }
+  if (is_elementary(layout)) {
+    write_text(w, "#define LODE_ELEMENTARY_FUNCTION LODE_DEVICE\n#define LODE_ELEMENTARY_APART LODE_APART\n");
+    write_text(w, lode_text_elementary);
   }
   if (s->cut != LODE_TEMPLATE_ELEMENTS) write_text(w, lode_text_templates);
   lode_write(w, "typedef %s I;\ntypedef u%s N;\n", s->wide ? "int64_t" : "int32_t",

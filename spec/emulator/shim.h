@@ -13,12 +13,8 @@
 
 /* What device code uses of the C library: reading <math.h> would take most of the time of a compilation. */
 extern "C" {
-float fabsf(float), sqrtf(float), floorf(float), expf(float), logf(float), sinf(float), cosf(float),
-    tanhf(float);
-float fmodf(float, float), powf(float, float);
-double fabs(double), sqrt(double), floor(double), exp(double), log(double), sin(double), cos(double),
-    tanh(double);
-double fmod(double, double), pow(double, double);
+float fabsf(float), sqrtf(float), floorf(float), fmodf(float, float);
+double fabs(double), sqrt(double), floor(double), fmod(double, double);
 }
 
 static thread_local struct { uint32_t block, blocks; } lode_shim_index;
@@ -34,6 +30,7 @@ static thread_local struct { uint32_t block, blocks; } lode_shim_index;
   }                                                                                                            \
   static void name##_body(const parameters &p)
 #define LODE_DEVICE  static inline
+#define LODE_APART   static inline
 #define LODE_SHARED  static thread_local
 #define LODE_SYNC()  ((void)0)
 #define LODE_FENCE() ((void)0)

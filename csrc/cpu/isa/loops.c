@@ -56,6 +56,35 @@
     }                                                                                                          \
   }
 
+/* Blocks are made as if nothing were far; then, if anything was, that again. `d` may be `x`, so what
+ * was read is kept. */
+#define FAR_BLOCK 128
+#define UNARY_FAR_LOOP(dtype, T, U, name, R, is_far, far, near)                                                \
+  static void name##_##dtype(void *dv, const void *av, const void *bv, const void *cv, int64_t count,          \
+                             unsigned scalars) {                                                               \
+    (void)bv, (void)cv, (void)scalars;                                                                         \
+    for (int64_t begin = 0; begin < count; begin += FAR_BLOCK) {                                               \
+      const int64_t n = count - begin < FAR_BLOCK ? count - begin : FAR_BLOCK;                                 \
+      const T *x = (const T *)av + begin;                                                                      \
+      R(T) *d = (R(T) *)dv + begin;                                                                            \
+      T kept[FAR_BLOCK];                                                                                       \
+      int any = 0;                                                                                             \
+      EACH {                                                                                                   \
+        T a = kept[i] = x[i];                                                                                  \
+        any |= is_far;                                                                                         \
+      }                                                                                                        \
+      EACH {                                                                                                   \
+        T a = kept[i];                                                                                         \
+        d[i] = near;                                                                                           \
+      }                                                                                                        \
+      if (!any) continue;                                                                                      \
+      for (int64_t i = 0; i < n; i++) {                                                                        \
+        T a = kept[i];                                                                                         \
+        if (is_far) d[i] = far;                                                                                \
+      }                                                                                                        \
+    }                                                                                                          \
+  }
+
 #define BINARY_LOOP(dtype, T_, U_, name, R, expr)                                                              \
   static void name##_##dtype(void *dv, const void *av, const void *bv, const void *cv, int64_t n,              \
                              unsigned scalars) {                                                               \
@@ -88,7 +117,9 @@
     }                                                                                                          \
   }
 
-#define LODE_UNARY(name, rule, expr)  rule(UNARY_LOOP, name, RESULT_##rule, expr)
+#define LODE_UNARY(name, rule, expr) rule(UNARY_LOOP, name, RESULT_##rule, expr)
+#define LODE_UNARY_FAR(name, rule, is_far, far, near)                                                          \
+  rule(UNARY_FAR_LOOP, name, RESULT_##rule, is_far, far, near)
 #define LODE_BINARY(name, rule, expr) rule(BINARY_LOOP, name, RESULT_##rule, expr)
 #include "../../core/ops.def"
 
