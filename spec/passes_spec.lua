@@ -42,6 +42,18 @@ describe("one pass", function()
     assert.equal(1, passes(device, softmax(x), x:sum(2)))
   end)
 
+  each_device("makes distances of all pairs, and no tensor of their differences", function(device)
+    local function points(n, seed) return lode.rand({ n, 3 }, { device = device, seed = seed }):compute() end
+    local x, y = points(30, 1), points(40, 2)
+    local function squares() return (x:expand_dims(2) - y:expand_dims(1)):square() end
+    assert.equal(1, passes(device, squares():sum(3)))
+    assert.equal(1, passes(device, squares():sum(3):sqrt() + 1))
+    for _, name in ipairs({ "sum", "prod", "min", "max" }) do
+      local whole, pieces = squares(), squares():compute()
+      support.same_bits(whole[name](whole, 3), pieces[name](pieces, 3), name)
+    end
+  end)
+
   each_device("makes what is recorded twice alike", function(device)
     local x = rows(device, 20)
     assert.equal(1, passes(device, (x + 1):exp() / (x + 1):exp():sum(2, keep)))

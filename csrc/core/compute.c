@@ -114,8 +114,8 @@ static bool same_value(const lode_node *a, const lode_node *b) {
   }
 }
 
-/* The first node met in this compute that has the same value. The table has room for more nodes than a graph has
- * (node.c); computes of very many roots may overfill it, and then miss some. */
+/* The first node met in this compute that has the same value. The table has room for more nodes than a graph
+ * has (node.c); computes of very many roots may overfill it, and then miss some. */
 static lode_node *first_alike(lode_planner *p, uint64_t epoch, lode_node *node) {
   enum { PROBES = 16 };
   size_t at = hash_of(node);
@@ -148,6 +148,7 @@ static lode_status finish_node(lode_planner *p, uint64_t epoch, lode_node *node)
   node->group = -1;
   node->level = 0;
   unify_inputs(p, epoch, node);
+  node->unrolled = lode_reduction_unrolls(node);
   for (int i = 0; i < node->ninputs; i++) {
     lode_node *input = node->input[i];
     if (input->storage != NULL) continue;
@@ -155,13 +156,14 @@ static lode_status finish_node(lode_planner *p, uint64_t epoch, lode_node *node)
       input->inlined = false;
       LODE_TRY(add_cut(p, input));
     }
-    int level = input->level + (input->cut && !input->inlined && !lode_node_is_fused(input));
+    int level = input->level + (input->cut && !input->inlined && !lode_fuses(input));
     if (level > node->level) node->level = level;
   }
   LODE_TRY(push(p->context, &p->seen, node));
   lode_node_ref(node); /* unifying and settling drop inputs: the lists hold what they name until the end */
-  if (!wanted && (!is_cut(node) || first_alike(p, epoch, node) != node)) return LODE_OK;
-  node->inlined = !wanted && !is_held(node) && lode_row_of_reduction(node) >= 0;
+  bool cut = wanted || (is_cut(node) && !(node->unrolled && !is_held(node)));
+  if (!cut || (!wanted && first_alike(p, epoch, node) != node)) return LODE_OK;
+  node->inlined = !wanted && !is_held(node) && !node->unrolled && lode_row_of_reduction(node) >= 0;
   return add_cut(p, node);
 }
 

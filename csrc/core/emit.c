@@ -17,6 +17,8 @@
  * Recursion is as deep as the recorded graph, which node.c bounds. */
 #include <string.h>
 
+#include "reduce.h"
+
 #include "plan.h"
 
 enum { MAX_GATHER = 32 }; /* pieces in one row */
@@ -389,12 +391,54 @@ static lode_emit_result emit_gather(lode_planner *p, lode_node *node, const lode
   return add_gather(p, &g, (lode_dtype)node->dtype, width, out);
 }
 
+/* ---- reductions that are unrolled ------------------------------------------------------- */
+
+static const lode_op as_operation[LODE_NREDUCTIONS] = {
+    [LODE_RED_sum] = LODE_OP_add,     [LODE_RED_prod] = LODE_OP_multiply,   [LODE_RED_min] = LODE_OP_minimum,
+    [LODE_RED_max] = LODE_OP_maximum, [LODE_RED_all] = LODE_OP_logical_and, [LODE_RED_any] = LODE_OP_logical_or,
+};
+
+static lode_emit_result combine(lode_planner *p, const lode_node *node, int *left, int right) {
+  int32_t width = p->program.value[*left].width, other = p->program.value[right].width;
+  lode_value *value = add_value(p, LODE_VALUE_OP, (lode_dtype)node->dtype);
+  if (value == NULL) return LODE_EMIT_FULL;
+  value->op = (uint16_t)as_operation[node->op];
+  value->width = width > other ? width : other;
+  value->a[0] = (int16_t)*left;
+  value->a[1] = (int16_t)right;
+  *left = settle_value(p);
+  return LODE_EMIT_OK;
+}
+
+/* Each element is a lane of reduce.h's; the lanes that are left are identities, and change nothing. */
+static lode_emit_result emit_unrolled(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
+  int row = lode_row_of_reduction(node), lane[LODE_REDUCE_LANES], filled = (int)node->input[0]->shape.dim[row];
+  lode_map at = *map;
+  at.src[row] = -1;
+  at.step[row] = 0;
+  for (int j = 0; j < filled; j++) {
+    at.start[row] = j;
+    lode_emit_result result = emit_value(p, node->input[0], &at, &lane[j]);
+    if (result != LODE_EMIT_OK) return result;
+  }
+  for (int half = LODE_REDUCE_LANES / 2; half > 0; half /= 2) {
+    for (int k = 0; k + half < filled && k < half; k++) {
+      lode_emit_result result = combine(p, node, &lane[k], lane[k + half]);
+      if (result != LODE_EMIT_OK) return result;
+    }
+    if (filled > half) filled = half;
+  }
+  *out = lane[0];
+  return LODE_EMIT_OK;
+}
+
 /* ---- reductions of rows ---------------------------------------------------------------- */
 
 /* A reduction along the dim that the inner axis can follow, where it belongs to the group; any other has to be
  * computed first. */
 static lode_emit_result emit_reduce(lode_planner *p, lode_node *node, const lode_map *map, int *out) {
   int row = lode_row_of_reduction(node), source;
+  if (node->unrolled) return emit_unrolled(p, node, map, out);
   p->split_node = node;
   if ((node->group != p->running && node != p->alone) || p->inner < 0 || row < 0 ||
       inner_dim(p, node, map) >= 0)

@@ -134,7 +134,7 @@ lode_node *lode_node_new(lode_context *context, lode_node_kind kind, lode_dtype 
   node->room = 0;
   node->weight = 1;
   node->ninputs = 0;
-  node->cut = node->inlined = node->apart = node->reached = false;
+  node->cut = node->inlined = node->apart = node->reached = node->unrolled = false;
   node->level = 0;
   node->group = -1;
   node->mark = node->wanted = 0;

@@ -62,12 +62,13 @@ struct lode_node {
   bool passed;  /* a compute went through it once without keeping it */
   uint8_t room; /* which class of arrays `input` is from; 0: inline_input */
   /* Of the compute in progress, set when it visits the node (compute.c, share.c): */
-  bool cut;     /* gets memory, unless it is inlined */
-  bool inlined; /* a reduction that is a value of another cut's program */
-  bool apart;   /* gets memory before it is used, though it could be fused */
-  bool reached; /* some group's program has it */
-  int level;    /* how many computations with memory of their own stand below */
-  int group;    /* of the planner's: the last that reached it */
+  bool cut;      /* gets memory, unless it is inlined */
+  bool inlined;  /* a reduction that is a value of another cut's program */
+  bool apart;    /* gets memory before it is used, though it could be fused */
+  bool reached;  /* some group's program has it */
+  bool unrolled; /* a reduction that is fused as the operations it is made of */
+  int level;     /* how many computations with memory of their own stand below */
+  int group;     /* of the planner's: the last that reached it */
 
   int weight; /* upper bound of the recorded nodes below, itself included */
   int ninputs;

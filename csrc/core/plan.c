@@ -476,10 +476,10 @@ lode_status lode_plan_run(lode_node *node) {
   plan_job job = {.noutputs = 1};
   lode_row_space space;
   job.output[0].source = node;
-  if (node->kind == LODE_NODE_REDUCE && wants_rows(node)) {
+  if (node->kind == LODE_NODE_REDUCE && !node->unrolled && wants_rows(node)) {
     space = lode_space_of_reduction(node);
     job.space = &space;
-  } else if (node->kind == LODE_NODE_REDUCE) {
+  } else if (node->kind == LODE_NODE_REDUCE && !node->unrolled) {
     reduce_apart(&job, node);
   }
   return run_into_new(node, &job);

@@ -47,6 +47,12 @@ typedef struct lode_group {
 int lode_row_of_reduction(
     const lode_node *node); /* the dim of its input that is reduced, if it is one; or -1 */
 lode_row_space lode_space_of_reduction(const lode_node *reduction); /* of such a one */
+/* A reduction of a few elements that come from smaller tensors (the squared differences of all pairs of
+ * points): no rows lie in memory, so it is done as operations on its elements, in reduce.h's order. Computed
+ * once a compute: node->unrolled. */
+bool lode_reduction_unrolls(const lode_node *node);
+/* Fused into programs, whether by its kind or unrolled. */
+static inline bool lode_fuses(const lode_node *node) { return lode_node_is_fused(node) || node->unrolled; }
 /* Makes the groups of planner->cut, whose nodes compute.c has prepared. */
 lode_status lode_share(lode_planner *planner);
 

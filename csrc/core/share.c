@@ -18,8 +18,11 @@
 #include "trace.h"
 
 enum {
-  LOOK_BACK = 8,   /* groups looked at, to join one */
-  MOST_LEAVES = 8, /* looked at to weigh a value */
+  UNROLLED_ROW = 4, /* elements, at most */
+  UNROLLED_NODES = LODE_MAX_VALUES / 2,
+  UNROLLED_REUSE = 4, /* times that the largest tensor below is read, at least */
+  LOOK_BACK = 8,      /* groups looked at, to join one */
+  MOST_LEAVES = 8,    /* looked at to weigh a value */
   MOST_STEPS = 64
 };
 
@@ -63,6 +66,41 @@ static bool fits_space(const lode_row_space *space, const lode_shape *shape) {
   return memcmp(dim, space->dim, (size_t)space->ndim * sizeof dim[0]) == 0;
 }
 
+/* ---- reductions that are unrolled --------------------------------------------------------- */
+
+/* What stands below a node: recorded nodes, counted as often as they are met, leaves, and the largest leaf. */
+typedef struct below {
+  int nodes, leaves;
+  int64_t largest;
+} below;
+
+static void look_below(const lode_node *node, below *b) {
+  if (b->nodes + b->leaves > UNROLLED_NODES) return;
+  if (node->storage != NULL || node->kind == LODE_NODE_IOTA) {
+    int64_t count = lode_shape_count(&node->shape);
+    for (int d = 0; d < node->shape.ndim && node->storage != NULL; d++)
+      if (node->stride[d] == 0 && node->shape.dim[d] > 1) count /= node->shape.dim[d];
+    if (count > b->largest) b->largest = count;
+    b->leaves++;
+    return;
+  }
+  b->nodes++;
+  if (node->kind == LODE_NODE_FILL) return;
+  if (!lode_fuses(node) && node->kind != LODE_NODE_VIEW)
+    b->nodes = UNROLLED_NODES; /* it will be a leaf of its size */
+  for (int i = 0; i < node->ninputs; i++) look_below(node->input[i], b);
+}
+
+bool lode_reduction_unrolls(const lode_node *node) {
+  int row = lode_row_of_reduction(node);
+  if (row < 0 || node->input[0]->shape.dim[row] > UNROLLED_ROW) return false;
+  int64_t width = node->input[0]->shape.dim[row], count = lode_shape_count(&node->input[0]->shape);
+  below b = {.nodes = 0};
+  look_below(node->input[0], &b);
+  return b.nodes * width <= UNROLLED_NODES && b.leaves * width <= LODE_MAX_ACCESSES / 2 && b.largest > 0 &&
+         count / b.largest >= UNROLLED_REUSE;
+}
+
 /* ---- groups -------------------------------------------------------------------------- */
 
 static lode_status add_group(lode_planner *p, lode_node *node, const lode_row_space *space) {
@@ -82,9 +120,7 @@ static lode_status add_group(lode_planner *p, lode_node *node, const lode_row_sp
   return LODE_OK;
 }
 
-static bool planned(const lode_node *node) {
-  return lode_node_is_fused(node) || node->kind == LODE_NODE_REDUCE;
-}
+static bool planned(const lode_node *node) { return lode_fuses(node) || node->kind == LODE_NODE_REDUCE; }
 
 static bool all_fit(const lode_group *group, const lode_row_space *space) {
   for (int i = 0; i < group->count; i++)
@@ -95,7 +131,7 @@ static bool all_fit(const lode_group *group, const lode_row_space *space) {
 /* Can the group run, or go on running, over this space? */
 static bool takes_space(lode_group *group, const lode_row_space *space) {
   if (group->space.ndim >= 0) return same_space(&group->space, space);
-  if (group->node[0]->kind == LODE_NODE_REDUCE || !all_fit(group, space)) return false;
+  if (!lode_fuses(group->node[0]) || !all_fit(group, space)) return false;
   group->space = *space;
   return true;
 }
@@ -172,11 +208,11 @@ static void reach(lode_planner *p, int g, lode_node *node) {
   for (int i = 0; i < node->ninputs; i++) {
     lode_node *input = node->input[i];
     if (input->storage != NULL || (input->reached && input->group == g)) continue;
-    if (input->cut && !input->inlined && !(lode_node_is_fused(input) && may_join(&p->group[g], input)))
+    if (input->cut && !input->inlined && !(lode_fuses(input) && may_join(&p->group[g], input)))
       continue;
     bool shared = input->reached;
     input->reached = true;
-    if (input->kind == LODE_NODE_REDUCE) {
+    if (input->kind == LODE_NODE_REDUCE && !input->unrolled) {
       if (shared) input->inlined = false;
       else reach_reduction(p, g, input);
       if (!input->inlined) continue;
@@ -191,11 +227,11 @@ static void reach(lode_planner *p, int g, lode_node *node) {
 }
 
 static lode_status place_cut(lode_planner *p, lode_node *node) {
-  bool row = node->kind == LODE_NODE_REDUCE && lode_row_of_reduction(node) >= 0;
+  bool row = node->kind == LODE_NODE_REDUCE && !node->unrolled && lode_row_of_reduction(node) >= 0;
   lode_row_space own = {.ndim = -1};
   if (row) own = lode_space_of_reduction(node);
   lode_group *group = NULL;
-  if (lode_node_is_fused(node) || row) group = find_group(p, node, row ? &own : NULL);
+  if (lode_fuses(node) || row) group = find_group(p, node, row ? &own : NULL);
   if (group != NULL) group->node[group->count++] = node;
   else LODE_TRY(add_group(p, node, &own));
   int g = group != NULL ? (int)(group - p->group) : p->ngroups - 1;
