@@ -103,8 +103,8 @@ describe("LODE_TRACE", function()
       lode.compute(e / e:sum(2, { keepdims = true }))
       lode.compute(x - x:mean(1, { keepdims = true }))
     ]], "LODE_TRACE=1")
-    local softmax = "cpu: a pass over 30 x 20 by rows: exp, subtract, divide, sum of rows, max of rows"
-    assert.is_truthy(text:find(softmax, 1, true), text)
+    local fused = "cpu: a pass over 30 x 20 by rows: exp, subtract, divide, sum of rows, max of rows"
+    assert.is_truthy(text:find(fused, 1, true), text)
     assert.is_truthy(text:find("sum [1,20] is stored: it is not along the last dim", 1, true), text)
   end)
 end)
