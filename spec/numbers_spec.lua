@@ -227,3 +227,39 @@ describe("the control word of the caller", function()
     assert.equal("", table.concat(failures, ", "))
   end)
 end)
+
+describe("var and std", function()
+  each_device("are those of the deviations, far from 0 too", function(device)
+    for _, dtype in ipairs({ "f32", "f64" }) do
+      local x = lode.rand({ 7, 90 }, { dtype = dtype, device = device, seed = 5 }) + 10000
+      x = x:compute()
+      for d = 1, 2 do
+        local rows = d == 2 and x:totable() or x.T:totable()
+        local got = x:var(d, { correction = 1 }):totable()
+        local root = x:std(d):totable()
+        for i, row in ipairs(rows) do
+          local mean, sum = 0, 0
+          for _, value in ipairs(row) do mean = mean + value / #row end
+          for _, value in ipairs(row) do sum = sum + (value - mean) ^ 2 end
+          local bound = dtype == "f32" and 2e-2 or 1e-9 -- the mean itself is rounded: 10000 has 3 digits to spare
+          assert(math.abs(got[i] - sum / (#row - 1)) <= bound * sum / #row, ("%s: %.9g"):format(dtype, got[i]))
+          assert(math.abs(root[i] - math.sqrt(sum / #row)) <= bound * math.sqrt(sum / #row))
+        end
+      end
+      local mean = x:mean({ keepdims = true })
+      support.same_bits(x:var(), (x - mean):square():sum() / 630, "of everything")
+    end
+  end)
+
+  each_device("take integers, keep dims, and are NaN where nothing is left to divide by", function(device)
+    local options = { dtype = "i32", device = device }
+    local n = lode.tensor({ { 1, 3 }, { 5, 5 } }, options)
+    assert.same({ { 1 }, { 0 } }, n:var(2, { keepdims = true }):totable())
+    assert.equal("f32", n:std().dtype)
+    assert.equal(0, lode.ones({ 1 }, options):var():item())
+    for _, x in ipairs({ lode.ones({ 1 }, options):var({ correction = 1 }),
+      lode.ones({ 2 }, options):std({ correction = 3 }), lode.zeros({ 0 }, options):var() }) do
+      assert.is_true(x:item() ~= x:item())
+    end
+  end)
+end)

@@ -372,6 +372,14 @@ lode_device *lode_option_device(const lode_call *c, int options) {
   return device;
 }
 
+double lode_option_number(const lode_call *c, int options, const char *name, double otherwise) {
+  if (!lode_option(c, options, name)) return otherwise;
+  if (lua_type(c->L, -1) != LUA_TNUMBER) option_error(c, name, "a number");
+  double value = lua_tonumber(c->L, -1);
+  lua_pop(c->L, 1);
+  return value;
+}
+
 bool lode_option_boolean(const lode_call *c, int options, const char *name) {
   if (!lode_option(c, options, name)) return false;
   if (!lua_isboolean(c->L, -1)) option_error(c, name, "a boolean");

@@ -225,6 +225,7 @@ bool lode_has_fields(const lode_call *c, int index); /* the same, of a table kno
 bool lode_option(const lode_call *c, int options, const char *name);
 lode_dtype lode_option_dtype(const lode_call *c, int options, lode_dtype otherwise);
 lode_device *lode_option_device(const lode_call *c, int options);
+double lode_option_number(const lode_call *c, int options, const char *name, double otherwise);
 bool lode_option_boolean(const lode_call *c, int options, const char *name);
 /* A dtype's or a device's name at `index`. */
 lode_dtype lode_dtype_at(const lode_call *c, int index);

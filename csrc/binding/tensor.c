@@ -87,8 +87,6 @@ static const struct {
     {"mul", "multiply?"},
     {"div", "divide?"},
     {"neg", "negative?"},
-    {"std", "not yet in lode"},
-    {"var", "not yet in lode"},
     {"argmax", "not yet in lode"},
     {"argmin", "not yet in lode"},
     {"sort", "not yet in lode"},

@@ -94,24 +94,72 @@ lode_status lode_record_reduce(lode_node *input, lode_reduction reduction, const
   return LODE_OK;
 }
 
-lode_status lode_record_mean(lode_node *input, const int64_t *dims, int count, bool keepdims, lode_node **out) {
-  lode_context *context = input->context;
+/* How many elements of `input` each result is made of. */
+static lode_status count_reduced(lode_node *input, const char *who, const int64_t *dims, int count,
+                                 int64_t *reduced) {
   unsigned mask;
-  LODE_TRY(lode_dims_resolve(input, "mean", dims, count, lode_dims_all(input), &mask));
-  int64_t reduced = 1;
+  LODE_TRY(lode_dims_resolve(input, who, dims, count, lode_dims_all(input), &mask));
+  *reduced = 1;
   for (int d = 0; d < input->shape.ndim; d++)
-    if (mask & 1u << d) reduced *= input->shape.dim[d];
-  lode_dtype dtype = (lode_dtype)input->dtype;
-  if (lode_dtype_kind(dtype) != LODE_KIND_FLOAT) dtype = context->default_dtype;
-  lode_node *converted, *sum;
-  LODE_TRY(lode_record_cast(input, dtype, &converted));
-  lode_status status = lode_record_reduce(converted, LODE_RED_sum, dims, count, keepdims, &sum);
-  lode_node_unref(converted);
-  if (status != LODE_OK) return status;
-  /* 0 / 0 for no elements: NaN, as NumPy has it */
-  lode_operand operand[2] = {{.node = sum},
-                             {.integer_valued = true, .integer = reduced, .number = (double)reduced}};
-  status = lode_record_op(context, LODE_OP_divide, operand, out);
+    if (mask & 1u << d) *reduced *= input->shape.dim[d];
+  return LODE_OK;
+}
+
+static lode_status to_floating(lode_node *input, lode_node **out) {
+  bool floating = lode_dtype_kind((lode_dtype)input->dtype) == LODE_KIND_FLOAT;
+  return lode_record_cast(input, floating ? (lode_dtype)input->dtype : input->context->default_dtype, out);
+}
+
+/* The sum over `divisor`: 0 / 0, which is NaN, for no elements, as NumPy has it. `input` is floating. */
+static lode_status sum_over(lode_node *input, const int64_t *dims, int count, bool keepdims, double divisor,
+                            lode_node **out) {
+  lode_node *sum;
+  LODE_TRY(lode_record_reduce(input, LODE_RED_sum, dims, count, keepdims, &sum));
+  lode_operand operand[2] = {{.node = sum}, {.number = divisor}};
+  lode_status status = lode_record_op(input->context, LODE_OP_divide, operand, out);
   lode_node_unref(sum);
+  return status;
+}
+
+lode_status lode_record_mean(lode_node *input, const int64_t *dims, int count, bool keepdims, lode_node **out) {
+  int64_t reduced;
+  lode_node *converted;
+  LODE_TRY(count_reduced(input, "mean", dims, count, &reduced));
+  LODE_TRY(to_floating(input, &converted));
+  lode_status status = sum_over(converted, dims, count, keepdims, (double)reduced, out);
+  lode_node_unref(converted);
+  return status;
+}
+
+/* The operation of one or two nodes; takes no references. */
+static lode_status apply(lode_op op, lode_node *a, lode_node *b, lode_node **out) {
+  lode_operand operand[2] = {{.node = a}, {.node = b}};
+  return lode_record_op(a->context, op, operand, out);
+}
+
+static lode_status squared_deviations(lode_node *x, const int64_t *dims, int count, int64_t reduced,
+                                      lode_node **out) {
+  lode_node *mean, *deviation = NULL;
+  LODE_TRY(sum_over(x, dims, count, true, (double)reduced, &mean));
+  lode_status status = apply(LODE_OP_subtract, x, mean, &deviation);
+  if (status == LODE_OK) status = apply(LODE_OP_square, deviation, NULL, out);
+  lode_node_unref(mean);
+  lode_node_unref(deviation);
+  return status;
+}
+
+lode_status lode_record_variance(lode_node *input, const int64_t *dims, int count, bool keepdims,
+                                 double correction, bool root, lode_node **out) {
+  int64_t reduced;
+  lode_node *x, *squares = NULL, *variance = NULL;
+  LODE_TRY(count_reduced(input, root ? "std" : "var", dims, count, &reduced));
+  double divisor = (double)reduced > correction ? (double)reduced - correction : 0;
+  LODE_TRY(to_floating(input, &x));
+  lode_status status = squared_deviations(x, dims, count, reduced, &squares);
+  if (status == LODE_OK) status = sum_over(squares, dims, count, keepdims, divisor, root ? &variance : out);
+  if (status == LODE_OK && root) status = apply(LODE_OP_sqrt, variance, NULL, out);
+  lode_node_unref(x);
+  lode_node_unref(squares);
+  lode_node_unref(variance);
   return status;
 }
