@@ -94,6 +94,10 @@ describe("programs", function()
     case(moments, { 2, 3000 }),
     case(function(x) return (x - lag(x, 3)):sum(2):sqrt() + x[{ {}, 1 }], x:max(2) end, { 57, 20 }),
     case(function(x) return lag(softmax(x), 40) * 2 end, { 11, 100 }),
+    case(function(x) -- a row of one column
+      local y = x * 2
+      return lag(y, 40):sum(2) + y[{ {}, { 3, 3 } }]:broadcast_to({ 11, 100 }):sum(2)
+    end, { 11, 100 }),
   }))
 
   on_cuda("have several outputs", check({

@@ -76,27 +76,28 @@ static void find_kept(lode_layout *layout, bool spare) {
   }
 }
 
+/* What a site has of a value: its element at the site's own column, or any, that a gather reads by index. */
+enum { NEEDS_ELEMENT = 1, NEEDS_ROW = 2 };
+
 /* What a site needs of the values before: `need` has its own set. */
-static void find_needs(const lode_layout *layout, int site, bool need[LODE_MAX_VALUES]) {
+static void find_needs(const lode_layout *layout, int site, uint8_t need[LODE_MAX_VALUES]) {
   for (int v = layout->structure.nvalues - 1; v >= 0; v--) {
     const lode_value *value = &layout->program->value[v];
-    if (!need[v] || (layout->slot[v] >= 0 && v != site)) continue;
-    for (int k = 0; k < lode_value_arity(value); k++) need[value->a[k]] = true;
+    if ((need[v] & NEEDS_ELEMENT) == 0 || (layout->slot[v] >= 0 && v != site)) continue;
+    for (int k = 0; k < lode_value_arity(value); k++) need[value->a[k]] |= NEEDS_ELEMENT;
     if (value->kind != LODE_VALUE_GATHER) continue;
-    for (int g = value->first; g < value->first + value->count; g++) {
-      int source = layout->program->segment[g].source;
-      if (layout->slot[source] >= 0)
-        need[source] = true; /* to know how long it lives; memory is read by index */
-    }
+    for (int g = value->first; g < value->first + value->count; g++)
+      need[layout->program->segment[g].source] |= NEEDS_ROW;
   }
 }
 
-static void need_site(const lode_layout *layout, int site, bool need[LODE_MAX_VALUES]) {
+static void need_site(const lode_layout *layout, int site, uint8_t need[LODE_MAX_VALUES]) {
   const lode_structure *s = &layout->structure;
-  memset(need, 0, LODE_MAX_VALUES * sizeof need[0]);
-  if (site < LODE_MAX_VALUES) need[site] = true;
+  memset(need, 0, LODE_MAX_VALUES);
+  if (site < LODE_MAX_VALUES) need[site] = NEEDS_ELEMENT;
   for (int o = 0; o < s->noutputs; o++)
-    if ((layout->width[s->output[o]] > 1 ? ROWS_SITE : ELEMENTS_SITE) == site) need[s->output[o]] = true;
+    if ((layout->width[s->output[o]] > 1 ? ROWS_SITE : ELEMENTS_SITE) == site)
+      need[s->output[o]] = NEEDS_ELEMENT;
   find_needs(layout, site, need);
 }
 
@@ -133,12 +134,12 @@ static int chunks_of(const lode_layout *layout, int v) {
 }
 
 static void find_last_sites(const lode_layout *layout, int last[LODE_MAX_VALUES]) {
-  bool need[LODE_MAX_VALUES];
+  uint8_t need[LODE_MAX_VALUES];
   for (int site = 0; site <= ELEMENTS_SITE; site++) {
     if (site < LODE_MAX_VALUES && (site >= layout->structure.nvalues || layout->slot[site] < 0)) continue;
     need_site(layout, site, need);
     for (int v = 0; v < layout->structure.nvalues; v++)
-      if (need[v]) last[v] = site;
+      if (need[v] != 0) last[v] = site;
   }
 }
 
@@ -225,13 +226,14 @@ static void write_value(lode_writer *w, const lode_layout *layout, int v, bool k
   lode_write(w, ";\n");
 }
 
-/* The values that a site needs, at column j. A source that only a gather reads is read there. */
+/* The values that a site needs, at column j; what only a gather reads is read there. */
 static void write_needs(lode_writer *w, const lode_layout *layout, int site) {
-  bool need[LODE_MAX_VALUES];
+  uint8_t need[LODE_MAX_VALUES];
   need_site(layout, site, need);
   for (int v = 0; v < layout->structure.nvalues; v++) {
     bool reduced = v == site && layout->program->value[v].kind == LODE_VALUE_REDUCE;
-    if (need[v] && !reduced) write_value(w, layout, v, v != site && layout->slot[v] >= 0);
+    if ((need[v] & NEEDS_ELEMENT) != 0 && !reduced)
+      write_value(w, layout, v, v != site && layout->slot[v] >= 0);
   }
 }
 
