@@ -284,6 +284,28 @@ function steps.centre(list, random)
   }
 end
 
+-- Reductions of a few elements that smaller tensors give: what the planner unrolls.
+function steps.pairs(list, random)
+  local x = any_of(list, random, function(value)
+    local shape = value.ref.shape
+    return #shape > 0 and #shape < 4 and shape[#shape] < 5 and size_of(shape) < 400 and numeric(value)
+  end)
+  if not x then return end
+  local shape = { 8 + random(6) }
+  for d, n in ipairs(x.ref.shape) do shape[d + 1] = n end
+  local name, dims = ({ "sum", "min", "max" })[random(3)], { #shape }
+  local function reduce(t)
+    local y = t:broadcast_to(shape) + t
+    return y[name](y, dims, { keepdims = true })
+  end
+  local wide = reference.dense(reference.broadcast(x.ref, shape))
+  return {
+    ref = reference.reduce(reference.apply("add", "NUMERIC", { wide, x.ref }), name, dims),
+    whole = reduce(x.whole),
+    piece = reduce(x.piece),
+  }
+end
+
 local names = sorted_names()
 
 -- Values that exact arithmetic in doubles could not follow are not built upon.

@@ -54,6 +54,13 @@ describe("one pass", function()
     end
   end)
 
+  each_device("makes what is recorded twice alike, also many views of one value", function(device)
+    local y = lode.rand({ 40, 50 }, { device = device, seed = 3 }):compute() * 2
+    local list = {}
+    for i = 1, 40 do list[i] = y[i]:sum() + y[i]:sum() * 2 end
+    assert.equal(10, passes(device, (unpack or table.unpack)(list))) -- luacheck: ignore
+  end)
+
   each_device("makes what is recorded twice alike", function(device)
     local x = rows(device, 20)
     assert.equal(1, passes(device, (x + 1):exp() / (x + 1):exp():sum(2, keep)))
@@ -71,6 +78,16 @@ describe("more than one pass", function()
     assert.equal(2, passes(device, x - x:mean(1, keep)))
     local mean = x:mean(1, keep)
     assert.equal(4, passes(device, mean, (x - mean):square():mean(1))) -- two sums, and what each is divided by
+  end)
+
+  each_device("is taken by short reductions of one another", function(device)
+    local count = {}
+    for i = 1, 128 do count[i] = i end
+    local x = lode.tensor(count, { device = device }):reshape({ 2, 1, 4, 4, 4 }):compute()
+    local y = x:broadcast_to({ 2, 256, 4, 4, 4 })
+    assert.equal(2080, y:sum(5):sum(4):sum(3)[1][1]:item())
+    assert.equal(128, y:max(5):max(4):max(3):max(2):max():item())
+    assert.equal(61, y:min(5):max(4):max(3):max(2):min():item())
   end)
 
   each_device("is taken where a value is dear to make again", function(device)

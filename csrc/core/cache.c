@@ -21,7 +21,7 @@ typedef struct header {
   uint64_t key_bytes, data_bytes, checksum; /* of the data */
 } header;
 
-enum { LIMIT_MB = 256 };
+enum { LIMIT_MB = 256, MOST_MB = 1 << 20 };
 
 static const char magic[8] = "lode 01\n";
 
@@ -179,7 +179,8 @@ static void enforce_limit(const place *p, int64_t limit) {
 static void count_written(const place *p, int64_t bytes) {
   static _Atomic int64_t since = INT64_MAX / 2;
   const char *set = lode_environment("LODE_CACHE_MB");
-  int64_t limit = (set != NULL && atoll(set) > 0 ? atoll(set) : LIMIT_MB) << 20;
+  int64_t limit = set != NULL ? atoll(set) : LIMIT_MB;
+  limit = (limit <= 0 ? LIMIT_MB : limit > MOST_MB ? MOST_MB : limit) << 20;
   if (atomic_fetch_add(&since, bytes) + bytes < limit / 16) return;
   atomic_store(&since, 0);
   enforce_limit(p, limit);

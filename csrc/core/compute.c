@@ -2,7 +2,7 @@
  *
  * Most recorded nodes never get memory: they are fused into the program of a
  * node that does. A cut is a node that does: the ones asked for, reductions
- * (unless share.c inlines them), reshapes, products, factors and solves, their
+ * (unless share.c inlines or unrolls them), reshapes, products, factors and solves, their
  * inputs where they need memory, and values that are costly to make again. A
  * script's handle on an intermediate may be live or garbage, and nobody can tell
  * before the collector has run: so one that a compute passes through for the
@@ -70,13 +70,24 @@ static lode_status add_cut(lode_planner *p, lode_node *node) {
 
 static uint64_t mix(uint64_t hash, uint64_t word) { return (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15); }
 
+static uint64_t mix_view(uint64_t hash, const lode_view *view, int ndim) {
+  for (int d = 0; d < ndim; d++)
+    hash = mix(mix(hash, (uint64_t)view->start[d]), (uint64_t)view->step[d] << 8 | (uint8_t)view->src[d]);
+  return hash;
+}
+
+/* Of all that same_value compares, what tells nodes apart. */
 static size_t hash_of(const lode_node *node) {
   uint64_t hash =
       mix(node->kind | (uint64_t)node->dtype << 8 | (uint64_t)node->op << 16, (uintptr_t)node->storage);
   for (int i = 0; i < node->ninputs; i++) hash = mix(hash, (uintptr_t)node->input[i]);
-  hash = mix(hash, (uint64_t)node->offset);
-  if (node->kind == LODE_NODE_FILL || node->kind == LODE_NODE_IOTA)
+  for (int d = 0; d < node->shape.ndim; d++) hash = mix(hash, (uint64_t)node->shape.dim[d]);
+  if (node->storage != NULL) hash = mix(hash, (uint64_t)node->offset);
+  else if (node->kind == LODE_NODE_FILL || node->kind == LODE_NODE_IOTA)
     hash = mix(hash, (uint64_t)node->as.value.i64);
+  else if (node->kind == LODE_NODE_VIEW) hash = mix_view(hash, &node->as.view, node->input[0]->shape.ndim);
+  else if (node->kind == LODE_NODE_REDUCE) hash = mix(hash, node->as.mask);
+  else if (node->kind == LODE_NODE_CONCAT) hash = mix(hash, (uint64_t)node->as.dim);
   return (size_t)(hash >> 40) % LODE_SAME_ENTRIES;
 }
 

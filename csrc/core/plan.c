@@ -383,7 +383,7 @@ static void search_below(lode_node *node, graph_search *search) {
     search_below(input, search);
     search->place++;
     int distance = abs(search->place - search->wanted);
-    if (!lode_node_is_fused(input) || (search->best != NULL && distance >= search->distance)) continue;
+    if (!lode_fuses(input) || (search->best != NULL && distance >= search->distance)) continue;
     search->best = input;
     search->distance = distance;
   }
@@ -543,6 +543,7 @@ lode_status lode_plan_run_group(lode_planner *p, int g) {
       continue;
     }
     p->running = g;
+    p->alone = NULL;
     run_result result = try_job(p, &job, &status);
     end_group(&job, result == RUN_OK);
     if (result == RUN_FULL) {

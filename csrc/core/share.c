@@ -6,7 +6,8 @@
  * that only one such group uses is inlined: it becomes a value of the program,
  * and softmax or a normalization is one pass. A reduction that several groups use
  * gets memory; so does another value that several groups use, if to write it
- * once and to read it is less traffic than to make it again.
+ * once and to read it is less traffic than to make it again. A reduction of two to
+ * four elements that smaller tensors give is unrolled: fused as the operations it is.
  *
  * All this is a matter of speed alone: emit.c computes a fused node wherever it
  * meets one, and asks for whatever it cannot have in its program. */
@@ -86,8 +87,8 @@ static void look_below(const lode_node *node, below *b) {
   }
   b->nodes++;
   if (node->kind == LODE_NODE_FILL) return;
-  if (!lode_fuses(node) && node->kind != LODE_NODE_VIEW)
-    b->nodes = UNROLLED_NODES; /* it will be a leaf of its size */
+  /* It will be a leaf of its size; or it is unrolled itself, which would multiply. */
+  if (!lode_node_is_fused(node) && node->kind != LODE_NODE_VIEW) b->nodes = UNROLLED_NODES;
   for (int i = 0; i < node->ninputs; i++) look_below(node->input[i], b);
 }
 
@@ -208,8 +209,7 @@ static void reach(lode_planner *p, int g, lode_node *node) {
   for (int i = 0; i < node->ninputs; i++) {
     lode_node *input = node->input[i];
     if (input->storage != NULL || (input->reached && input->group == g)) continue;
-    if (input->cut && !input->inlined && !(lode_fuses(input) && may_join(&p->group[g], input)))
-      continue;
+    if (input->cut && !input->inlined && !(lode_fuses(input) && may_join(&p->group[g], input))) continue;
     bool shared = input->reached;
     input->reached = true;
     if (input->kind == LODE_NODE_REDUCE && !input->unrolled) {

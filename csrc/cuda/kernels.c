@@ -1,6 +1,7 @@
 /* See kernels.h. A library and its kernels belong to no context: the driver loads them into each device's
  * by itself. So there is one table for the process. */
 #include "kernels.h"
+
 #include "../core/trace.h"
 
 typedef enum library_id {
