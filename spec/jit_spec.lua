@@ -115,6 +115,21 @@ describe("a program", function()
     end)
   end)
 
+  on_cuda("serves rows of any length of its class, and other scalars", function(device)
+    local function compiles(width, scale)
+      local x = lode.rand({ 5, width }, { device = device, seed = 1 }):compute()
+      local before = lode.stats(device)
+      local e = (x * scale - x:max(2, { keepdims = true })):abs()
+      local y = (e / e:sum(2, { keepdims = true })):compute()
+      local after = lode.stats(device)
+      assert(math.abs(y:sum():item() - 5) < 1e-3)
+      return after.compiles + after.loads - before.compiles - before.loads
+    end
+    compiles(1025, 0.5)
+    for _, width in ipairs({ 1026, 1500, 2047, 2048 }) do assert.equal(0, compiles(width, 1 / width)) end
+    assert.equal(1, compiles(4000, 0.5)) -- the next class
+  end)
+
   on_cuda("is kept until the folder is too large; then what was unused for longest goes", function()
     with_folder(function(folder, variables)
       assert(os.execute(("mkdir -p -m 700 %s/lode/00"):format(folder)))

@@ -1,6 +1,6 @@
 /* See jit.h. A table of entries by the hash of their keys; entries are never freed, as
- * their kernels are not: a process meets a bounded number of structures, since
- * extents, scalars and addresses are no part of a key. */
+ * their kernels are not: a process meets few structures, since scalars, addresses and
+ * extents, but for those of short rows and of rows made of pieces, are no part of a key. */
 #include "jit.h"
 
 #include <pthread.h>

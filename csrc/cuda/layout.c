@@ -245,9 +245,24 @@ static bool choose_rows(lode_layout *layout) {
   return true;
 }
 
+/* Where no row is made of pieces, and all have one length, that is a parameter. */
+static bool has_any_row(const lode_layout *layout) {
+  for (int v = 0; v < layout->program->nvalues; v++)
+    if (layout->width[v] != 1 && layout->width[v] != layout->args->inner) return false;
+  return layout->program->nsegments == 0;
+}
+
 static void choose_wide(lode_layout *layout) {
-  layout->structure.cut = LODE_TEMPLATE_WIDE;
-  layout->structure.inner = (int32_t)layout->args->inner;
+  lode_structure *s = &layout->structure;
+  s->cut = LODE_TEMPLATE_WIDE;
+  s->inner = (int32_t)layout->args->inner;
+  s->any_row = has_any_row(layout);
+  if (s->any_row) {
+    s->inner = LODE_LEAST_ROW;
+    while (s->inner < layout->args->inner) s->inner *= 2;
+    for (int v = 0; v < layout->program->nvalues; v++)
+      if (layout->width[v] != 1) layout->width[v] = s->inner;
+  }
   lode_wide_place(layout);
 }
 
@@ -338,7 +353,7 @@ static void add_parameters(lode_layout *layout) {
   for (int o = 0; o < program->noutputs; o++)
     add_access(layout, LODE_OUT + o, (lode_dtype)program->value[program->output[o]].dtype);
   for (int d = 0; d < args->nouter; d++) layout->at_extent[d] = add_word(layout, args->outer[d]);
-  if (s->inner == 0) layout->at_space = add_word(layout, args->inner);
+  if (s->inner == 0 || s->any_row) layout->at_space = add_word(layout, args->inner);
   layout->at_first = add_word(layout, layout->first);
   layout->at_count = add_word(layout, layout->count);
   layout->at_kept = add_word(layout, layout->kept);
@@ -410,8 +425,11 @@ size_t lode_layout_key(const lode_layout *layout, char key[LODE_KEY_BYTES]) {
   char *to = key;
   memcpy(to, &layout->structure, sizeof layout->structure);
   to += sizeof layout->structure;
-  memcpy(to, program->value, (size_t)program->nvalues * sizeof program->value[0]);
-  to += (size_t)program->nvalues * sizeof program->value[0];
+  for (int v = 0; v < program->nvalues; v++, to += sizeof program->value[0]) {
+    lode_value value = program->value[v];
+    if (layout->structure.any_row && value.width != 1) value.width = layout->structure.inner;
+    memcpy(to, &value, sizeof value);
+  }
   for (int g = 0; g < program->nsegments; g++, to += 5 * sizeof(int16_t)) {
     const lode_segment *s = &program->segment[g];
     const int16_t packed[] = {s->source, (int16_t)s->lo, (int16_t)s->hi, (int16_t)s->start, (int16_t)s->step};

@@ -33,6 +33,7 @@ enum {
   LODE_PLACES = LODE_OUT + LODE_MAX_OUTPUTS,
   LODE_ROW_REGISTERS = 32, /* elements of a row in registers, at most */
   LODE_SHARED_BYTES = 48 << 10,
+  LODE_LEAST_ROW = 64,    /* WIDE, any_row: of `inner` */
   LODE_SMALL_EXTENT = 64, /* inner extents up to this are part of the structure where they are divided by */
   LODE_MAX_POINTERS = LODE_PLACES + 1,
   LODE_MAX_WORDS = LODE_PLACES * (LODE_MAX_DIMS + 2) + LODE_MAX_CONSTS + LODE_MAX_DIMS + 16,
@@ -56,10 +57,11 @@ typedef struct lode_structure {
   uint8_t columns;          /* LANES: templates.h's C */
   uint8_t global;           /* WIDE: values lie in a workspace, because shared memory is too small */
   uint8_t by_rows;
+  uint8_t any_row; /* WIDE: `inner` is what rows may have; what they have is a parameter */
   uint8_t noutputs, output[LODE_MAX_OUTPUTS];
   uint16_t rows; /* ROWS, WIDE: of a block */
   uint16_t nvalues, naccesses, nsegments;
-  int32_t inner; /* the inner extent; 0: a parameter */
+  int32_t inner; /* the inner extent; 0: a parameter; any_row: a power of two that is not less */
   lode_access_class access[LODE_PLACES];
 } lode_structure;
 
@@ -83,7 +85,8 @@ typedef struct lode_layout {
   int64_t columns;      /* reductions: sequences side by side */
   lode_cut cut;         /* LANES */
 
-  /* ROWS, WIDE: elements in a row of each value: 1 also where a row is one element repeated. */
+  /* ROWS, WIDE: elements in a row of each value: 1 also where a row is one element repeated. any_row: `inner`
+   * where there is more than one. */
   int32_t width[LODE_MAX_VALUES];
   /* WIDE: where a value that is kept lies, in bytes for each row of the block; -1: it is made where it is used.
    * `lanes` is where rows are reduced. */
@@ -95,7 +98,7 @@ typedef struct lode_layout {
   int16_t at_pointer[LODE_PLACES], at_offset[LODE_PLACES], at_inner[LODE_PLACES];
   int16_t at_stride[LODE_PLACES][LODE_MAX_DIMS];
   int16_t at_const[LODE_MAX_CONSTS], at_extent[LODE_MAX_DIMS];
-  int16_t at_space; /* the inner extent, where structure.inner is 0 */
+  int16_t at_space; /* the inner extent, where structure.inner does not say */
   int16_t at_kept, at_length, at_group, at_groups, at_workspace; /* reductions: see source.c */
   int16_t at_first, at_count;
 } lode_layout;

@@ -12,11 +12,13 @@
 #include <string.h>
 
 #include "../core/reduce.h"
+#include "kernels.h"
 #include "source.h"
 
 enum {
   BLOCK_ELEMENTS = 2048,
   MOST_ROWS = 32,
+  WARP = 32,
   LANE_PITCH = LODE_REDUCE_LANES + 1, /* rows of lanes begin in different banks */
   ROWS_SITE = LODE_MAX_VALUES,        /* the outputs of whole rows; values are sites by their own number */
   ELEMENTS_SITE,                      /* and those of one element a row */
@@ -239,18 +241,44 @@ static void write_needs(lode_writer *w, const lode_layout *layout, int site) {
 
 /* ---- sites ---------------------------------------------------------------------------- */
 
-/* A loop over the elements of rows that are `width` wide. */
-static void write_site_loop(lode_writer *w, int width) {
+/* Threads that share a row whose length is a parameter: a block's rows keep all threads busy, and neighbours
+ * read neighbouring elements. */
+static int threads_of_row(const lode_layout *layout) {
+  int threads = LODE_BLOCK_THREADS / layout->structure.rows;
+  return threads < WARP ? WARP : threads;
+}
+
+/* A loop over the elements of rows that are `width` wide; returns how many braces end it. */
+static int write_site_loop(lode_writer *w, const lode_layout *layout, int width) {
+  if (layout->structure.any_row && width > 1) {
+    int threads = threads_of_row(layout);
+    lode_write(w,
+               "    for (uint32_t t = LODE_THREAD; t < rows * %d; t += LODE_THREADS) {\n"
+               "      const uint32_t q = t / %d;\n      const lode_base base = lode_at(p, row0 + (I)q);\n",
+               threads, threads);
+    lode_write(w, "      LODE_AHEAD\n      for (int32_t j = (int32_t)(t %% %d); j < row; j += %d) {\n", threads,
+               threads);
+    return 2;
+  }
   lode_write(w, "    for (uint32_t t = LODE_THREAD; t < rows * %d; t += LODE_THREADS) {\n", width);
   lode_write(w, "      const uint32_t q = t / %d;\n      const int32_t j = (int32_t)(t - q * %d);\n", width,
              width);
   lode_write(w, "      const lode_base base = lode_at(p, row0 + (I)q);\n");
+  return 1;
+}
+
+static void end_site_loop(lode_writer *w, int braces) {
+  while (braces-- > 0) lode_write(w, "    }\n");
 }
 
 static void write_kept_site(lode_writer *w, const lode_layout *layout, int v) {
-  write_site_loop(w, (int)layout->width[v]);
+  int braces = write_site_loop(w, layout, (int)layout->width[v]);
   write_needs(w, layout, v);
-  lode_write(w, "      m%d[t] = v%d;\n    }\n    LODE_SYNC();\n", v, v);
+  lode_write(w, "      ");
+  write_kept(w, layout, v, "j");
+  lode_write(w, " = v%d;\n", v);
+  end_site_loop(w, braces);
+  lode_write(w, "    LODE_SYNC();\n");
 }
 
 /* Each lane of each chunk by a thread; then a thread folds the lanes of a row and combines its chunks. */
@@ -265,11 +293,14 @@ static void write_reduction(lode_writer *w, const lode_layout *layout, int v) {
              "      const uint32_t q = t / %d, lane = t %% LODE_LANES, chunk = t / LODE_LANES %% %d;\n"
              "      const lode_base base = lode_at(p, row0 + (I)q);\n",
              chunks * LODE_REDUCE_LANES, chunks * LODE_REDUCE_LANES, chunks);
+  lode_text length;
+  if (layout->structure.any_row) snprintf(length.text, sizeof length.text, "row");
+  else snprintf(length.text, sizeof length.text, "%d", width);
   lode_write(w,
-             "      const int32_t end = chunk == %d ? %d : ((int32_t)chunk + 1) * LODE_CHUNK;\n"
+             "      const int32_t last = ((int32_t)chunk + 1) * LODE_CHUNK, end = last < %s ? last : %s;\n"
              "      %s x = %s::identity();\n      LODE_AHEAD\n"
              "      for (int32_t j = (int32_t)(chunk * LODE_CHUNK + lane); j < end; j += LODE_LANES) {\n",
-             chunks - 1, width, T, job.text);
+             length.text, length.text, T, job.text);
   write_needs(w, layout, v);
   lode_write(w,
              "      x = %s::combine(x, v%d);\n      }\n      ((%s *)lanes)[t / LODE_LANES * %d + lane] = x;\n",
@@ -283,20 +314,19 @@ static void write_reduction(lode_writer *w, const lode_layout *layout, int v) {
 
 static void write_outputs(lode_writer *w, const lode_layout *layout, int site) {
   const lode_structure *s = &layout->structure;
-  bool begun = false;
+  int braces = 0;
   for (int o = 0; o < s->noutputs; o++) {
     int width = (int)layout->width[s->output[o]];
     if ((width > 1 ? ROWS_SITE : ELEMENTS_SITE) != site) continue;
-    if (!begun) {
-      write_site_loop(w, width);
+    if (braces == 0) {
+      braces = write_site_loop(w, layout, width);
       write_needs(w, layout, site);
     }
-    begun = true;
     lode_write(w, "      *(");
     lode_write_store(w, layout, o, "base", "j");
     lode_write(w, ") = v%d;\n", s->output[o]);
   }
-  if (begun) lode_write(w, "    }\n");
+  end_site_loop(w, braces);
 }
 
 /* ---- the kernel -------------------------------------------------------------------------- */
@@ -322,6 +352,7 @@ void lode_source_wide(lode_writer *w, const lode_layout *layout) {
   const lode_structure *s = &layout->structure;
   lode_write(w, "LODE_KERNEL(lode_program, lode_parameters) {\n");
   write_arrays(w, layout);
+  if (s->any_row) lode_write(w, "  const int32_t row = (int32_t)p.w[%d];\n", layout->at_space);
   lode_write(w, "  const int64_t first = p.w[%d], count = p.w[%d];\n", layout->at_first, layout->at_count);
   lode_write(
       w, "  for (int64_t done = (int64_t)LODE_BLOCK * %d; done < count; done += (int64_t)LODE_BLOCKS * %d) {\n",
