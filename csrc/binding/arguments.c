@@ -18,7 +18,8 @@ static const char *describe_userdata(const lode_call *c, int index) {
   if (handle != NULL) return handle->node != NULL ? "a factor" : "a released factor";
   lode_stream_handle *stream = lode_test(c, index, LODE_TYPE_STREAM);
   if (stream != NULL) return stream->stream != NULL ? "a stream" : "a released stream";
-  return lode_test(c, index, LODE_TYPE_EVENT) != NULL ? "an event" : "a userdata";
+  if (lode_test(c, index, LODE_TYPE_EVENT) != NULL) return "an event";
+  return lode_test(c, index, LODE_TYPE_GRAPH) != NULL ? "a graph" : "a userdata";
 }
 
 const char *lode_describe(const lode_call *c, int index) {

@@ -23,6 +23,7 @@ typedef enum lode_type {
   LODE_TYPE_FACTOR,
   LODE_TYPE_STREAM,
   LODE_TYPE_EVENT,
+  LODE_TYPE_GRAPH,
   LODE_TYPE_SCOPE,
   LODE_TYPE_BUFFER,
   LODE_NTYPES
@@ -255,7 +256,8 @@ enum {
   LODE_IN_FACTOR = 4,
   LODE_IN_STREAM = 8,
   LODE_IN_EVENT = 16,
-  LODE_IN_PRIVATE = 32
+  LODE_IN_GRAPH = 32,
+  LODE_IN_PRIVATE = 64
 };
 
 typedef struct lode_entry {
@@ -280,11 +282,13 @@ extern const lode_entry lode_tensor_entries[];
 extern const lode_entry lode_factor_entries[];
 extern const lode_entry lode_stream_entries[];
 extern const lode_entry lode_event_entries[];
+extern const lode_entry lode_graph_entries[];
 extern const lode_entry lode_operator_meta[];
 extern const lode_entry lode_tensor_meta[], lode_tensor_properties[];
 extern const lode_entry lode_factor_meta[], lode_factor_properties[];
 extern const lode_entry lode_stream_meta[], lode_stream_properties[];
 extern const lode_entry lode_event_meta[], lode_event_properties[];
+extern const lode_entry lode_graph_meta[], lode_graph_properties[];
 extern const lode_entry lode_scope_meta[], lode_buffer_meta[];
 
 /* __index of types without numbers: a method, or a property. */

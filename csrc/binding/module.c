@@ -21,7 +21,7 @@ static const lode_entry *const all_entries[] = {
     lode_creation_entries, lode_elementwise_entries, lode_shape_entries,  lode_reduce_entries,
     lode_transfer_entries, lode_linalg_entries,      lode_device_entries, lode_scope_entries,
     lode_state_entries,    lode_tensor_entries,      lode_factor_entries, lode_stream_entries,
-    lode_event_entries};
+    lode_event_entries,    lode_graph_entries};
 
 static const struct {
   unsigned flag;
@@ -31,7 +31,8 @@ static const struct {
               {LODE_IN_TENSOR, METHODS + LODE_TYPE_TENSOR},
               {LODE_IN_FACTOR, METHODS + LODE_TYPE_FACTOR},
               {LODE_IN_STREAM, METHODS + LODE_TYPE_STREAM},
-              {LODE_IN_EVENT, METHODS + LODE_TYPE_EVENT}};
+              {LODE_IN_EVENT, METHODS + LODE_TYPE_EVENT},
+              {LODE_IN_GRAPH, METHODS + LODE_TYPE_GRAPH}};
 
 enum { NPLACES = sizeof places / sizeof *places, NTABLES = sizeof all_entries / sizeof *all_entries };
 
@@ -89,6 +90,7 @@ int luaopen_lode_core(lua_State *L) {
   register_type(L, state, LODE_TYPE_FACTOR, "lode.factor", lode_factor_meta, lode_factor_properties);
   register_type(L, state, LODE_TYPE_STREAM, "lode.stream", lode_stream_meta, lode_stream_properties);
   register_type(L, state, LODE_TYPE_EVENT, "lode.event", lode_event_meta, lode_event_properties);
+  register_type(L, state, LODE_TYPE_GRAPH, "lode.graph", lode_graph_meta, lode_graph_properties);
   register_type(L, state, LODE_TYPE_SCOPE, "lode.scope", lode_scope_meta, NULL);
   register_type(L, state, LODE_TYPE_BUFFER, "lode.buffer", lode_buffer_meta, NULL);
   lua_pushvalue(L, METHODS + LODE_TYPE_STREAM);

@@ -16,8 +16,8 @@
 
 static const char state_key[] = "lode.state";
 
-static const char *const type_name[LODE_NTYPES] = {"lode.tensor", "lode.factor", "lode.stream",
-                                                   "lode.event",  "lode.scope",  "lode.buffer"};
+static const char *const type_name[LODE_NTYPES] = {"lode.tensor", "lode.factor", "lode.stream", "lode.event",
+                                                   "lode.graph",  "lode.scope",  "lode.buffer"};
 
 static int state_gc(lua_State *L) {
   lode_lua *state = lua_touserdata(L, 1);

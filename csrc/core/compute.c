@@ -289,7 +289,7 @@ static lode_status mark_used(lode_context *context, lode_stream *stream) {
   return status;
 }
 
-static lode_status finish(lode_context *context) {
+lode_status lode_compute_finish(lode_context *context) {
   lode_planner *p = context->planner;
   lode_status status = LODE_OK;
   lode_stream *marked_streams[LODE_MAX_DEVICES]; /* a compute uses one stream a device */
@@ -346,9 +346,9 @@ lode_status lode_compute(lode_context *context, lode_node *const *node, int coun
   if (p == NULL) return LODE_NOMEM;
   lode_status status = compute_all(p, node, count);
   context->computes++;
-  if (status == LODE_OK) return finish(context);
+  if (status == LODE_OK) return lode_compute_finish(context);
   lode_error first = context->error; /* what failed first is what is said */
-  finish(context);
+  lode_compute_finish(context);
   context->error = first;
   return status;
 }

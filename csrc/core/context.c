@@ -7,6 +7,7 @@
 #include "linalg.h"
 #include "node.h"
 #include "plan.h"
+#include "recipe.h"
 
 lode_status lode_context_new(lode_context **out, lode_error *error) {
   lode_device *cpu;
@@ -97,6 +98,11 @@ void lode_context_drain(lode_context *context) {
     lode_node *node = context->dead;
     context->dead = node->next;
     lode_node_unref(node);
+  }
+  while (context->dead_recipes != NULL) {
+    lode_recipe *recipe = context->dead_recipes;
+    context->dead_recipes = recipe->next;
+    lode_recipe_free(recipe);
   }
   if (context->zombies != NULL) lode_factor_sweep(context, false);
 }

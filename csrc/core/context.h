@@ -32,10 +32,13 @@ struct lode_context {
   lode_node *unused_nodes;                       /* headers kept for reuse */
   lode_node **unused_inputs[LODE_INPUT_CLASSES]; /* arrays of more inputs than fit in a header (node.c) */
   lode_storage *unused_storages;
-  lode_node *dead;             /* handles given up by the collector, not yet unreferenced */
-  struct lode_factor *zombies; /* factors whose device work must end before they are freed */
-  lode_planner *planner;       /* scratch, made on first use */
-  uint64_t epoch;              /* marks visited nodes */
+  lode_node *dead;                  /* handles given up by the collector, not yet unreferenced */
+  struct lode_factor *zombies;      /* factors whose device work must end before they are freed */
+  struct lode_recipe *recipe;       /* being recorded, or NULL */
+  struct lode_recipe *dead_recipes; /* given up, not yet freed */
+  uint32_t recipes;                 /* ever made */
+  lode_planner *planner;            /* scratch, made on first use */
+  uint64_t epoch;                   /* marks visited nodes */
 
   /* The last event of each stream that work of this context went to, until it is known to be reached. */
   lode_event **pending;

@@ -10,12 +10,14 @@
 
 #include "linalg.h"
 
+enum { LODE_FAULT_WHO = 16, LODE_FAULT_WHERE = 128 };
+
 struct lode_fault {
   int refs;
-  lode_factor *factor; /* NULL in a set */
-  char who[16];        /* "solve" */
-  char where[128];     /* the script's line that recorded it; may be empty */
-  int count;           /* of a set: in the order in which they were met, each once */
+  lode_factor *factor;          /* NULL in a set */
+  char who[LODE_FAULT_WHO];     /* "solve" */
+  char where[LODE_FAULT_WHERE]; /* the script's line that recorded it; may be empty */
+  int count;                    /* of a set: in the order in which they were met, each once */
   lode_fault *member[];
 };
 

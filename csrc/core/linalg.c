@@ -11,6 +11,7 @@
 
 #include "fault.h"
 #include "plan.h"
+#include "recipe.h"
 
 /* ---- factors ------------------------------------------------------------------- */
 
@@ -53,6 +54,22 @@ void lode_factor_unref(lode_factor *factor) {
   }
   factor->next = factor->context->zombies;
   factor->context->zombies = factor;
+}
+
+lode_status lode_factor_again(const lode_factor *like, lode_storage *info, lode_factor **out) {
+  lode_factor *factor = malloc(sizeof *factor);
+  lode_error *error = &like->context->error;
+  if (factor == NULL) return lode_fail(error, LODE_NOMEM, "no host memory for a factor");
+  *factor = *like;
+  factor->refs = 1;
+  lode_status status = outcome_new(factor, error);
+  if (status != LODE_OK) {
+    free(factor);
+    return status;
+  }
+  factor->info = lode_storage_ref(info);
+  *out = factor;
+  return LODE_OK;
 }
 
 static void wait_for(lode_factor *factor) {
@@ -411,7 +428,8 @@ static lode_status run_product(lode_node *node, lode_node *a, lode_node *b, lode
   lode_count(node->device, LODE_COUNT_products);
   lode_status status;
   LODE_WITH_LADDER(context, node->device, status, node->device->api->product(stream, &args, &context->error));
-  return lode_context_named(context, "matmul", status);
+  LODE_TRY(lode_context_named(context, "matmul", status));
+  return context->recipe == NULL ? LODE_OK : lode_recipe_product(context->recipe, &args, a, b, c);
 }
 
 lode_status lode_compute_matmul(lode_node *node) {
@@ -473,7 +491,8 @@ static lode_status run_factor(lode_node *node, lode_node *a, lode_factor *factor
   lode_count(node->device, LODE_COUNT_factors);
   lode_status status;
   LODE_WITH_LADDER(context, node->device, status, node->device->api->factor(stream, &args, &context->error));
-  return lode_context_named(context, called(node), status);
+  LODE_TRY(lode_context_named(context, called(node), status));
+  return context->recipe == NULL ? LODE_OK : lode_recipe_factor(context->recipe, &args, a, factor);
 }
 
 static void drop_storages(lode_factor *factor) {
@@ -532,6 +551,7 @@ static lode_status run_solve(lode_node *node, lode_storage *x) {
       status = node->device->api->solve(stream, &args, &context->error);
     }
     LODE_TRY(lode_context_named(context, called(node), status));
+    if (context->recipe != NULL) LODE_TRY(lode_recipe_solve(context->recipe, &args, node, x));
   }
   LODE_TRY(lode_fault_merge(&node->fault, node->input[0]->fault, &context->error));
   return lode_fault_merge(&node->fault, node->own_fault, &context->error);

@@ -19,6 +19,8 @@ struct lode_factor {
 
 lode_factor *lode_factor_ref(lode_factor *factor);
 void lode_factor_unref(lode_factor *factor); /* NULL is allowed */
+/* A new one for the same method, sizes and device: its outcome is there, its info is `info`. */
+lode_status lode_factor_again(const lode_factor *like, lode_storage *info, lode_factor **out);
 /* Frees those zombies whose work is done; with `all`, waits for them. */
 void lode_factor_sweep(lode_context *context, bool all);
 

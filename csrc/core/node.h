@@ -252,6 +252,9 @@ lode_status lode_node_upload(lode_node **node, const void *host);
 /* The elements of another device's tensor (a copy; the same node if it is there already). */
 lode_status lode_node_to_device(lode_node *node, lode_device *device, lode_node **out);
 
+/* A copy of its elements in memory of their own, dense and row-major; the node is computed first. */
+lode_status lode_node_copy(lode_node *node, lode_node **out);
+
 /* Enqueues what the nodes need; those that have elements are left alone. Does not wait. */
 lode_status lode_compute(lode_context *context, lode_node *const *node, int count);
 /* compute, wait for this node alone, raise NUMERIC failures it depends on. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recipe.h"
 #include "reduce.h"
 #include "trace.h"
 
@@ -265,6 +266,17 @@ static lode_status note_faults(lode_planner *p, const plan_job *job) {
   return LODE_OK;
 }
 
+static lode_status note_run(lode_planner *p, const plan_job *job) {
+  lode_storage *made[LODE_MAX_OUTPUTS];
+  uint32_t values[LODE_MAX_VALUES], reach[LODE_MAX_OUTPUTS];
+  find_reach(&p->program, values);
+  for (int o = 0; o < job->noutputs; o++) {
+    made[o] = job->output[o].storage;
+    reach[o] = values[p->program.output[o]];
+  }
+  return lode_recipe_run(p->context->recipe, &p->program, &p->args, p->access_node, made, reach);
+}
+
 static lode_status enqueue(lode_planner *p, const plan_job *job) {
   lode_context *context = p->context;
   lode_device *device = job->output[0].source->device;
@@ -287,7 +299,7 @@ static lode_status enqueue(lode_planner *p, const plan_job *job) {
   LODE_WITH_LADDER(context, device, status, device->api->run(stream, program, &p->args, &context->error));
   LODE_TRY(lode_context_named(context, "compute", status));
   lode_count(device, LODE_COUNT_programs);
-  return LODE_OK;
+  return context->recipe != NULL ? note_run(p, job) : LODE_OK;
 }
 
 /* ---- boxes ------------------------------------------------------------------------------ */

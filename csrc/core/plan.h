@@ -128,6 +128,8 @@ const char *lode_explain_reduction(const lode_node *node);
 lode_status lode_compute_first(lode_node *node);
 /* For those that enqueue: order the stream behind a storage's writer and remember its use. */
 lode_status lode_compute_touch(lode_context *context, lode_stream *stream, lode_storage *storage, bool writes);
+/* Ends what began with the first touch: records the event of each stream that was touched. */
+lode_status lode_compute_finish(lode_context *context);
 /* reshape.c */
 lode_status lode_compute_reshape(lode_node *node);
 

@@ -21,8 +21,10 @@ typedef struct lode_storage {
   size_t bytes;                   /* as asked for */
   lode_event *write;              /* reached when the contents are there; NULL: they are */
   lode_event *use[LODE_MAX_USES]; /* the last reader on each of so many streams, if not known to be done */
-  bool touched, writing;          /* used, written by the compute in progress: its event is not recorded yet */
-  struct lode_storage *next;      /* in the context's list of unused headers */
+  uint32_t recipe;                /* the last recipe that gave it a buffer, and which (recipe.c); 0: none */
+  int buffer;
+  bool touched, writing;     /* used, written by the compute in progress: its event is not recorded yet */
+  struct lode_storage *next; /* in the context's list of unused headers */
 } lode_storage;
 
 /* Allocation goes up a ladder before it gives up: drop what is dead, then trim

@@ -5,6 +5,7 @@
 #include "fault.h"
 #include "node.h"
 #include "plan.h"
+#include "recipe.h"
 
 /* ---- in ---------------------------------------------------------------------------- */
 
@@ -51,11 +52,12 @@ lode_status lode_node_from_host(lode_context *context, const char *who, lode_dev
   return status;
 }
 
-/* May the block be overwritten? Only if no view or expression can tell, nor work pending elsewhere. */
+/* May the block be overwritten? Only if no view or expression can tell, nor work pending elsewhere, nor a
+ * recipe that is being recorded. */
 static bool is_private(lode_node *node) {
   lode_stream *stream;
-  return node->kind == LODE_NODE_LEAF && node->refs == 1 && node->storage->refs == 1 && node->offset == 0 &&
-         lode_node_contiguous(node) &&
+  return node->context->recipe == NULL && node->kind == LODE_NODE_LEAF && node->refs == 1 &&
+         node->storage->refs == 1 && node->offset == 0 && lode_node_contiguous(node) &&
          node->storage->bytes == (lode_node_bytes(node) > 0 ? lode_node_bytes(node) : 1) &&
          lode_context_stream(node->context, node->device, &stream) == LODE_OK &&
          lode_storage_behind(node->storage, stream);
@@ -91,6 +93,7 @@ static lode_status check_faults(lode_node *node) {
 lode_status lode_node_sync(lode_node *node, const char *who) {
   lode_context *context = node->context;
   LODE_TRY(lode_compute(context, &node, 1));
+  LODE_TRY(lode_recipe_may_read(node, who));
   LODE_TRY(lode_context_named(context, who, lode_storage_wait(node->storage, &context->error)));
   return check_faults(node);
 }
@@ -109,17 +112,27 @@ static lode_status copy_out(lode_node *node, const char *who, void *host) {
   return lode_node_sync(node, who);
 }
 
+/* By a cast that changes nothing. */
+lode_status lode_node_copy(lode_node *node, lode_node **out) {
+  lode_context *context = node->context;
+  LODE_TRY(lode_compute(context, &node, 1));
+  lode_node *copy = lode_node_new(context, LODE_NODE_CAST, (lode_dtype)node->dtype, node->device, &node->shape);
+  if (copy == NULL) return LODE_NOMEM;
+  lode_status status = lode_node_inputs(copy, &node, 1);
+  if (status == LODE_OK) status = lode_compute(context, &copy, 1);
+  if (status == LODE_OK) *out = copy;
+  else lode_node_unref(copy);
+  return status;
+}
+
 lode_status lode_node_read(lode_node *node, const char *who, void *host) {
   lode_context *context = node->context;
   LODE_TRY(lode_compute(context, &node, 1));
+  LODE_TRY(lode_recipe_may_read(node, who));
   if (lode_node_contiguous(node)) return copy_out(node, who, host);
-  /* Gathered on the device first, by a cast that changes nothing: one dense copy leaves it. */
-  lode_node *dense =
-      lode_node_new(context, LODE_NODE_CAST, (lode_dtype)node->dtype, node->device, &node->shape);
-  if (dense == NULL) return LODE_NOMEM;
-  lode_status status = lode_node_inputs(dense, &node, 1);
-  if (status == LODE_OK) status = lode_compute(context, &dense, 1);
-  if (status == LODE_OK) status = copy_out(dense, who, host);
+  lode_node *dense; /* gathered on the device first: one copy leaves it */
+  LODE_TRY(lode_node_copy(node, &dense));
+  lode_status status = copy_out(dense, who, host);
   lode_node_unref(dense);
   return status;
 }

@@ -101,6 +101,25 @@ function lode.scope(fn, ...)
   return close(scope, pcall(fn, keep, ...))
 end
 
+-- ---- graphs -------------------------------------------------------------------
+
+local function recorded(graph, ok, ...)
+  local message = ...
+  if ok then ok, message = pcall(core.graph_end, graph, ...) end
+  if ok then return graph end
+  core.graph_cancel(graph)
+  error(message, 0)
+end
+
+local function record(fn, graph, ...) return recorded(graph, pcall(fn, ...)) end
+
+--- Calls fn(...) once, with other tensors in the place of those among its arguments, and returns a graph: called with
+-- as many tensors, it does what fn did, without calling it, and returns what fn returned of them.
+function lode.graph(fn, ...)
+  check_function("graph", 1, fn)
+  return record(fn, core.graph_begin(...))
+end
+
 -- lode.default_device and lode.default_dtype, to read, and lode.jit, to read and write. A name that another library
 -- has for a function of lode's is an error that says so; any other absent name is nil, as in every table (rawget
 -- never raises).
