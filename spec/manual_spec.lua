@@ -60,8 +60,8 @@ end)
 -- ---- names --------------------------------------------------------------------------------------
 
 -- What a method's entry begins with; and which entry stands for a name of a place.
-local places = { MODULE = "lode", TENSOR = "x", FACTOR = "F", STREAM = "s", EVENT = "e" }
-local types = { tensor = "TENSOR", factor = "FACTOR", stream = "STREAM", event = "EVENT" }
+local places = { MODULE = "lode", TENSOR = "x", FACTOR = "F", STREAM = "s", EVENT = "e", GRAPH = "g" }
+local types = { tensor = "TENSOR", factor = "FACTOR", stream = "STREAM", event = "EVENT", graph = "GRAPH" }
 local everywhere = { MODULE = true, TENSOR = true }
 
 -- Every registered name: a list of { name, of = set of places, property }.
@@ -73,7 +73,7 @@ local function registered()
     if of.MODULE then in_module[name] = true end
   end
   for _, file in ipairs({ "creation", "elementwise", "shape", "reduce", "transfer", "linalg", "device", "handle",
-    "state", "tensor", "factor", "stream", "event" }) do
+    "state", "tensor", "factor", "stream", "event", "graph" }) do
     local text = read("csrc/binding/" .. file .. ".c")
     for flags, name in text:gmatch('{([%u_| ]+), "([%w_]+)",') do
       local of = flags:find("EVERYWHERE", 1, true) and { MODULE = true, TENSOR = true } or {}
