@@ -53,7 +53,7 @@ static void drop_steps(lode_recipe *recipe) {
     recipe->step[--kept] = step;
   }
   recipe->nsteps -= kept;
-  memmove(recipe->step, recipe->step + kept, (size_t)recipe->nsteps * sizeof *recipe->step);
+  for (int s = 0; s < recipe->nsteps; s++) recipe->step[s] = recipe->step[kept + s];
 }
 
 static void drop_memory(lode_recipe *recipe) {
@@ -107,14 +107,21 @@ static bool overlap(const lode_buffer *a, const lode_buffer *b) {
          b->place < a->place + rounded(a->bytes);
 }
 
-/* The lowest place that no buffer before it has while it lives. */
-static void find_place(lode_recipe *recipe, lode_buffer *buffer) {
-  buffer->place = 0;
-  for (const lode_buffer *other = recipe->buffer; other < buffer; other++) {
-    if (!in_scratch(other) || !overlap(buffer, other)) continue;
-    buffer->place = other->place + rounded(other->bytes);
-    other = recipe->buffer - 1; /* it may now be in the way of one that was passed */
+/* A buffer that has its place, and is in the way of buffer `b` at its own; or NULL. */
+static const lode_buffer *in_the_way(const lode_recipe *recipe, int b) {
+  for (int i = 0; i < b; i++) {
+    const lode_buffer *other = &recipe->buffer[i];
+    if (in_scratch(other) && overlap(&recipe->buffer[b], other)) return other;
   }
+  return NULL;
+}
+
+/* The first place, from the begin, that no buffer before it has while it lives. */
+static void find_place(lode_recipe *recipe, int b) {
+  lode_buffer *buffer = &recipe->buffer[b];
+  const lode_buffer *other;
+  buffer->place = 0;
+  while ((other = in_the_way(recipe, b)) != NULL) buffer->place = other->place + rounded(other->bytes);
   size_t end = buffer->place + rounded(buffer->bytes);
   if (end > recipe->scratch) recipe->scratch = end;
 }
@@ -122,7 +129,7 @@ static void find_place(lode_recipe *recipe, lode_buffer *buffer) {
 static void find_places(lode_recipe *recipe) {
   recipe->scratch = 0;
   for (int b = 0; b < recipe->nbuffers; b++)
-    if (in_scratch(&recipe->buffer[b])) find_place(recipe, &recipe->buffer[b]);
+    if (in_scratch(&recipe->buffer[b])) find_place(recipe, b);
 }
 
 /* ---- factors and faults -------------------------------------------------------------------------- */
