@@ -1,36 +1,14 @@
 /* See recipe.h: from what was noted to what a replay does.
  *
- * A step is kept if a result needs it and it depends on an input. What is made in parts (a concat's boxes, a
- * right-hand side that a solve overwrites) is made anew as a whole: a buffer of which one part varies varies,
- * and with it all that its steps make. */
+ * A step is kept if a result needs it and what it makes depends on an input. What is made in parts (a concat's
+ * boxes, a right-hand side that a solve overwrites) is made anew as a whole: a buffer of which one part varies
+ * varies, before anything reads it, and the steps that make the parts of one buffer make the same buffers. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "recipe.h"
 
-/* ---- what varies, what is needed -------------------------------------------------------- */
-
-static bool any_varies(const lode_recipe *recipe, const int *index, int count) {
-  for (int i = 0; i < count; i++)
-    if (index[i] >= 0 && recipe->buffer[index[i]].varies) return true;
-  return false;
-}
-
-/* True: some buffer varies that was not known to. */
-static bool spread_once(lode_recipe *recipe) {
-  bool changed = false;
-  for (int s = 0; s < recipe->nsteps; s++) {
-    const lode_step *step = recipe->step[s];
-    if (!any_varies(recipe, step->read, step->nreads) && !any_varies(recipe, step->write, step->nwrites))
-      continue;
-    for (int i = 0; i < step->nwrites; i++) {
-      lode_buffer *buffer = &recipe->buffer[step->write[i]];
-      changed = changed || !buffer->varies;
-      buffer->varies = true;
-    }
-  }
-  return changed;
-}
+/* ---- what is needed --------------------------------------------------------------------- */
 
 static bool is_needed(const lode_recipe *recipe, const lode_step *step) {
   for (int i = 0; i < step->nwrites; i++) {
@@ -233,8 +211,6 @@ static void know_constants(lode_recipe *recipe) {
 }
 
 lode_status lode_recipe_seal(lode_recipe *recipe) {
-  while (spread_once(recipe)) {
-  }
   for (int r = 0; r < recipe->nresults; r++) recipe->buffer[recipe->result[r].buffer].needed = true;
   drop_steps(recipe);
   drop_memory(recipe);
