@@ -1,43 +1,17 @@
-/* Planning: the iteration space of a node, its boxes, and the arguments of a run.
+/* Planning: what makes a node's elements, or a group's, box by box.
  *
- * Dims of 1 are left out of the space. A reduction's space is its input's, in
- * one of two orders (program.h): INNER where the last dim is reduced, OUTER where
- * it is kept. A box is the whole space, unless a concat along a dim that is not
- * evaluated by rows cuts it: then each part is a run of its own, into its place
- * of the result. Before a run, neighbouring dims that all accesses walk in one
- * stride are merged, so that most programs have few dims and long inner axes. */
+ * A box is the whole iteration space (space.c), unless a concat along a dim that is
+ * not evaluated by rows cuts it: then each part is a run of its own, into its place
+ * of the result. What does not fit in one program is halved. */
 #include "plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "job.h"
 #include "recipe.h"
 #include "reduce.h"
 #include "trace.h"
-
-typedef enum dim_group { KEPT, REDUCED, KEPT_INNER } dim_group;
-
-/* What is stored. */
-typedef struct plan_output {
-  lode_node *source; /* whose elements are emitted; they may then be reduced */
-  lode_storage *storage;
-  lode_map map;                  /* source's dims over the space */
-  bool whole;                    /* by rows: all of the row; or one element */
-  int64_t stride[LODE_MAX_DIMS]; /* by dim of the space; 0 where reduced */
-  lode_fault **fault;            /* what the accesses depend on is added here */
-} plan_output;
-
-/* What is to be run. */
-typedef struct plan_job {
-  plan_output output[LODE_MAX_OUTPUTS]; /* of one shape, or all over `space` */
-  int noutputs;
-  const lode_row_space *space; /* NULL: the space is the sources' shape */
-  lode_reduce_form form;
-  int reduction;
-  unsigned mask;                  /* reduced dims of the source */
-  dim_group group[LODE_MAX_DIMS]; /* by dim of the space */
-  int boxes;                      /* run so far */
-} plan_job;
 
 enum { MANY_BOXES = 64 };
 
@@ -63,179 +37,7 @@ void lode_planner_free(lode_planner *planner) {
   free(planner);
 }
 
-/* ---- the space ------------------------------------------------------------------ */
-
-static void clear_map(lode_map *map) {
-  memset(map, 0, sizeof *map);
-  memset(map->src, -1, sizeof map->src);
-}
-
-static void add_dim(lode_planner *p, plan_job *job, int d, dim_group group, const int64_t *stride) {
-  int i = p->ndim++;
-  p->extent[i] = job->output[0].source->shape.dim[d];
-  job->group[i] = group;
-  for (int o = 0; o < job->noutputs; o++) {
-    plan_output *output = &job->output[o];
-    output->stride[i] = group == REDUCED ? 0 : stride[d];
-    output->map.src[d] = (int8_t)i;
-    output->map.step[d] = 1;
-  }
-}
-
-/* Row-major strides of the result, by dim of the source (reduced dims count as 1). */
-static void result_strides(const plan_job *job, int64_t *stride) {
-  lode_shape shape = job->output[0].source->shape;
-  for (int d = 0; d < shape.ndim; d++)
-    if (job->mask & 1u << d) shape.dim[d] = 1;
-  lode_shape_strides(&shape, stride);
-}
-
-/* All sources have one shape. */
-static void lay_out_shape(lode_planner *p, plan_job *job) {
-  const lode_shape *shape = &job->output[0].source->shape;
-  int64_t stride[LODE_MAX_DIMS];
-  int last = -1, first_inner = shape->ndim;
-  unsigned reduced = 0;
-  for (int d = 0; d < shape->ndim; d++) {
-    if (shape->dim[d] == 1) continue;
-    last = d;
-    reduced |= job->mask & 1u << d;
-  }
-  job->form = reduced == 0 ? LODE_REDUCE_NONE : reduced & 1u << last ? LODE_REDUCE_INNER : LODE_REDUCE_OUTER;
-  if (job->form == LODE_REDUCE_OUTER)
-    while (first_inner > 0 && !(reduced & 1u << (first_inner - 1))) first_inner--;
-  result_strides(job, stride);
-  for (int pass = KEPT; pass <= KEPT_INNER; pass++) {
-    for (int d = 0; d < shape->ndim; d++) {
-      int own = reduced & 1u << d ? REDUCED : d >= first_inner ? KEPT_INNER : KEPT;
-      if (shape->dim[d] != 1 && own == pass) add_dim(p, job, d, (dim_group)own, stride);
-    }
-  }
-}
-
-/* The space's dims, then the row's: a source has them all, or all but the last. */
-static void lay_out_rows(lode_planner *p, plan_job *job) {
-  const lode_row_space *space = job->space;
-  p->ndim = space->ndim + 1;
-  memcpy(p->extent, space->dim, (size_t)space->ndim * sizeof p->extent[0]);
-  p->extent[space->ndim] = space->row;
-  job->form = LODE_REDUCE_NONE;
-  for (int i = 0; i < p->ndim; i++) job->group[i] = KEPT;
-  for (int o = 0; o < job->noutputs; o++) {
-    plan_output *output = &job->output[o];
-    const lode_shape *shape = &output->source->shape;
-    int64_t stride[LODE_MAX_DIMS];
-    int i = 0;
-    lode_shape_strides(shape, stride);
-    output->stride[space->ndim] = 0;
-    for (int d = 0; d < shape->ndim; d++) {
-      if (shape->dim[d] == 1) continue;
-      output->map.src[d] = (int8_t)i;
-      output->map.step[d] = 1;
-      output->stride[i++] = stride[d];
-    }
-    output->whole = i == p->ndim;
-  }
-}
-
-static void lay_out(lode_planner *p, plan_job *job) {
-  p->ndim = 0;
-  for (int o = 0; o < job->noutputs; o++) {
-    clear_map(&job->output[o].map);
-    job->output[o].whole = true;
-  }
-  if (job->space != NULL) lay_out_rows(p, job);
-  else lay_out_shape(p, job);
-}
-
-/* ---- arguments of a run ------------------------------------------------------------ */
-
-static bool merges(const lode_planner *p, const plan_job *job, int outer, int inner) {
-  int64_t n = p->hi[inner] - p->lo[inner];
-  if (job->group[outer] != job->group[inner]) return false;
-  for (int o = 0; o < job->noutputs; o++)
-    if (job->output[o].stride[outer] != job->output[o].stride[inner] * n) return false;
-  for (int i = 0; i < p->program.naccesses; i++)
-    if (p->access_stride[i][outer] != p->access_stride[i][inner] * n) return false;
-  return true;
-}
-
-/* The dims left after merging, each named by its innermost one; extents in `extent`. `count` is at
- * most p->ndim. The inner dim of rows stays by itself and is not listed. */
-static int merge_dims(const lode_planner *p, const plan_job *job, int *dim, int64_t *extent) {
-  int count = 0;
-  for (int d = 0; d < p->ndim; d++) {
-    int64_t n = p->hi[d] - p->lo[d];
-    if (d == p->inner || n == 1) continue;
-    if (count > 0 && merges(p, job, dim[count - 1], d)) {
-      extent[count - 1] *= n;
-      dim[count - 1] = d;
-      continue;
-    }
-    dim[count] = d;
-    extent[count++] = n;
-  }
-  return count;
-}
-
-static void add_outer(lode_planner *p, const plan_job *job, int d, int64_t extent) {
-  lode_args *args = &p->args;
-  int at = args->nouter++;
-  args->outer[at] = extent;
-  for (int o = 0; o < job->noutputs; o++) args->out[o].stride[at] = job->output[o].stride[d];
-  for (int i = 0; i < p->program.naccesses; i++) args->access[i].stride[at] = p->access_stride[i][d];
-}
-
-/* Which group the inner axis is taken from. */
-static dim_group inner_group(const plan_job *job) {
-  return job->form == LODE_REDUCE_INNER ? REDUCED : job->form == LODE_REDUCE_OUTER ? KEPT_INNER : KEPT;
-}
-
-static void fill_args(lode_planner *p, const plan_job *job) {
-  lode_args *args = &p->args;
-  int dim[LODE_MAX_DIMS], inner = -1;
-  int64_t extent[LODE_MAX_DIMS];
-  int count = merge_dims(p, job, dim, extent);
-  args->nouter = args->nreduced = 0;
-  args->inner = p->inner < 0 ? 1 : p->extent[p->inner];
-  for (int o = 0; o < job->noutputs; o++) {
-    const plan_output *output = &job->output[o];
-    lode_access *out = &args->out[o];
-    out->base = output->storage->block;
-    out->offset = 0;
-    out->inner = p->inner < 0 ? 0 : output->stride[p->inner];
-    for (int d = 0; d < p->ndim; d++) out->offset += output->stride[d] * p->lo[d];
-  }
-  for (int i = 0; i < p->program.naccesses; i++)
-    for (int d = 0; d < p->ndim; d++) args->access[i].offset += p->access_stride[i][d] * p->lo[d];
-  if (p->inner < 0 && count > 0 && job->group[dim[count - 1]] == inner_group(job)) {
-    inner = dim[--count];
-    args->inner = extent[count];
-    for (int o = 0; o < job->noutputs; o++) args->out[o].inner = job->output[o].stride[inner];
-    for (int i = 0; i < p->program.naccesses; i++) args->access[i].inner = p->access_stride[i][inner];
-  }
-  for (int i = 0; i < count; i++)
-    if (job->group[dim[i]] != REDUCED) add_outer(p, job, dim[i], extent[i]);
-  for (int i = 0; i < count; i++) {
-    if (job->group[dim[i]] != REDUCED) continue;
-    add_outer(p, job, dim[i], extent[i]);
-    args->nreduced++;
-  }
-}
-
-/* Rows turned out not to be needed if every value has the full width: then all dims are alike. */
-static void drop_rows(lode_planner *p) {
-  int32_t width = (int32_t)p->extent[p->inner];
-  for (int i = 0; i < p->program.nvalues; i++) {
-    const lode_value *value = &p->program.value[i];
-    if (value->kind == LODE_VALUE_GATHER || value->kind == LODE_VALUE_REDUCE ||
-        (value->kind != LODE_VALUE_CONST && value->width != width))
-      return;
-  }
-  for (int i = 0; i < p->program.nvalues; i++) p->program.value[i].width = 0;
-  for (int i = 0; i < p->program.naccesses; i++) p->access_stride[i][p->inner] = p->args.access[i].inner;
-  p->inner = -1;
-}
+/* ---- a run ------------------------------------------------------------------------------ */
 
 /* The accesses, a bit each, that the values up to `last` depend on. */
 static void find_reach(const lode_program *program, uint32_t reach[LODE_MAX_VALUES]) {
@@ -252,7 +54,7 @@ static void find_reach(const lode_program *program, uint32_t reach[LODE_MAX_VALU
 }
 
 /* A result carries the faults of what it depends on, and no others. */
-static lode_status note_faults(lode_planner *p, const plan_job *job) {
+static lode_status note_faults(lode_planner *p, const lode_plan_job *job) {
   const lode_program *program = &p->program;
   uint32_t faulty = 0, reach[LODE_MAX_VALUES];
   for (int i = 0; i < program->naccesses; i++)
@@ -266,7 +68,7 @@ static lode_status note_faults(lode_planner *p, const plan_job *job) {
   return LODE_OK;
 }
 
-static lode_status note_run(lode_planner *p, const plan_job *job) {
+static lode_status note_run(lode_planner *p, const lode_plan_job *job) {
   lode_storage *made[LODE_MAX_OUTPUTS];
   uint32_t values[LODE_MAX_VALUES], reach[LODE_MAX_OUTPUTS];
   find_reach(&p->program, values);
@@ -277,7 +79,7 @@ static lode_status note_run(lode_planner *p, const plan_job *job) {
   return lode_recipe_run(p->context->recipe, &p->program, &p->args, p->access_node, made, reach);
 }
 
-static lode_status enqueue(lode_planner *p, const plan_job *job) {
+static lode_status enqueue(lode_planner *p, const lode_plan_job *job) {
   lode_context *context = p->context;
   lode_device *device = job->output[0].source->device;
   lode_stream *stream;
@@ -304,7 +106,7 @@ static lode_status enqueue(lode_planner *p, const plan_job *job) {
 
 /* ---- boxes ------------------------------------------------------------------------------ */
 
-static lode_emit_result emit_outputs(lode_planner *p, const plan_job *job) {
+static lode_emit_result emit_outputs(lode_planner *p, const lode_plan_job *job) {
   lode_emit_result result = LODE_EMIT_OK;
   lode_emit_start(p);
   for (int o = 0; o < job->noutputs && result == LODE_EMIT_OK; o++)
@@ -313,7 +115,7 @@ static lode_emit_result emit_outputs(lode_planner *p, const plan_job *job) {
 }
 
 /* Runs the box [lo, hi), cut where a concat asks. Recursion: at most once for each nested concat. */
-static run_result run_box(lode_planner *p, plan_job *job, int inner, const int64_t *lo, const int64_t *hi,
+static run_result run_box(lode_planner *p, lode_plan_job *job, int inner, const int64_t *lo, const int64_t *hi,
                           lode_status *status) {
   int64_t from[LODE_MAX_DIMS], to[LODE_MAX_DIMS];
   memcpy(from, lo, sizeof from);
@@ -326,8 +128,8 @@ static run_result run_box(lode_planner *p, plan_job *job, int inner, const int64
     if (result == LODE_EMIT_FULL) return RUN_FULL;
     if (result == LODE_EMIT_FIRST) return RUN_MATERIALIZE;
     if (result == LODE_EMIT_OK) {
-      if (p->inner >= 0) drop_rows(p);
-      fill_args(p, job);
+      if (p->inner >= 0) lode_space_drop_rows(p);
+      lode_space_fill_args(p, job);
       job->boxes++;
       *status = enqueue(p, job);
       return *status == LODE_OK ? RUN_OK : RUN_FAILED;
@@ -335,7 +137,7 @@ static run_result run_box(lode_planner *p, plan_job *job, int inner, const int64
     int d = p->split_dim;
     /* A reduction cannot be cut; and concats of concats would multiply their parts. */
     bool many = job->boxes > MANY_BOXES && p->split_node != lode_node_base(job->output[0].source);
-    if (job->group[d] == REDUCED || many) {
+    if (job->group[d] == LODE_DIM_REDUCED || many) {
       lode_explain_cut(p->split_node, "a concat along a dim that is reduced, or of too many parts");
       return RUN_MATERIALIZE;
     }
@@ -348,7 +150,7 @@ static run_result run_box(lode_planner *p, plan_job *job, int inner, const int64
   }
 }
 
-static run_result run_space(lode_planner *p, plan_job *job, int inner, lode_status *status) {
+static run_result run_space(lode_planner *p, lode_plan_job *job, int inner, lode_status *status) {
   int64_t lo[LODE_MAX_DIMS] = {0}, hi[LODE_MAX_DIMS] = {0};
   memcpy(hi, p->extent, sizeof hi);
   return run_box(p, job, inner, lo, hi, status);
@@ -416,11 +218,11 @@ static lode_status relieve(lode_node *source) {
 /* ---- entry ---------------------------------------------------------------------------------- */
 
 /* One attempt. RUN_MATERIALIZE: planner->split_node is wanted first. */
-static run_result try_job(lode_planner *p, plan_job *job, lode_status *status) {
+static run_result try_job(lode_planner *p, lode_plan_job *job, lode_status *status) {
   *status = LODE_OK;
   job->boxes = 0;
   p->row_max = LODE_ROW_MAX;
-  lay_out(p, job);
+  lode_space_lay_out(p, job);
   if (job->space != NULL) {
     p->row_max = LODE_ROW_REDUCE_MAX;
     return run_space(p, job, p->ndim - 1, status);
@@ -436,14 +238,14 @@ static run_result try_job(lode_planner *p, plan_job *job, lode_status *status) {
 }
 
 /* The reduction of what is emitted, rather than a value of the program. */
-static void reduce_apart(plan_job *job, lode_node *node) {
+static void reduce_apart(lode_plan_job *job, lode_node *node) {
   job->space = NULL;
   job->output[0].source = node->input[0];
   job->reduction = node->op;
   job->mask = node->as.mask;
 }
 
-static lode_status run_job(plan_job *job) {
+static lode_status run_job(lode_plan_job *job) {
   lode_node *node = job->output[0].source;
   lode_planner *p = lode_planner_of(node->context);
   if (p == NULL) return LODE_NOMEM;
@@ -464,8 +266,8 @@ static const char *who_asks(const lode_node *node) {
   return node->kind == LODE_NODE_OP ? lode_ops[node->op].name : "compute";
 }
 
-static lode_status run_into_new(lode_node *node, plan_job *job) {
-  plan_output *output = &job->output[0];
+static lode_status run_into_new(lode_node *node, lode_plan_job *job) {
+  lode_plan_output *output = &job->output[0];
   LODE_TRY(
       lode_storage_new(node->context, who_asks(node), node->device, lode_node_bytes(node), &output->storage));
   output->fault = &node->fault;
@@ -485,7 +287,7 @@ static bool wants_rows(lode_node *node) {
 }
 
 lode_status lode_plan_run(lode_node *node) {
-  plan_job job = {.noutputs = 1};
+  lode_plan_job job = {.noutputs = 1};
   lode_row_space space;
   job.output[0].source = node;
   if (node->kind == LODE_NODE_REDUCE && !node->unrolled && wants_rows(node)) {
@@ -498,26 +300,26 @@ lode_status lode_plan_run(lode_node *node) {
 }
 
 lode_status lode_plan_copy(lode_node *node, lode_node *source) {
-  plan_job job = {.noutputs = 1};
+  lode_plan_job job = {.noutputs = 1};
   job.output[0].source = source;
   return run_into_new(node, &job);
 }
 
 lode_status lode_plan_into(lode_node *source, lode_storage *storage, lode_fault **fault) {
-  plan_job job = {.noutputs = 1};
-  job.output[0] = (plan_output){.source = source, .storage = storage, .fault = fault};
+  lode_plan_job job = {.noutputs = 1};
+  job.output[0] = (lode_plan_output){.source = source, .storage = storage, .fault = fault};
   return run_job(&job);
 }
 
 /* ---- groups ------------------------------------------------------------------------------------ */
 
 /* Memory for those of the group that have none yet. */
-static lode_status begin_group(const lode_group *group, plan_job *job) {
+static lode_status begin_group(const lode_group *group, lode_plan_job *job) {
   memset(job, 0, sizeof *job);
   job->space = group->space.ndim >= 0 ? &group->space : NULL;
   for (int i = 0; i < group->count; i++) {
     lode_node *node = group->node[i];
-    plan_output *output = &job->output[job->noutputs];
+    lode_plan_output *output = &job->output[job->noutputs];
     if (node->storage != NULL) continue;
     LODE_TRY(
         lode_storage_new(node->context, who_asks(node), node->device, lode_node_bytes(node), &output->storage));
@@ -528,9 +330,9 @@ static lode_status begin_group(const lode_group *group, plan_job *job) {
   return LODE_OK;
 }
 
-static void end_group(plan_job *job, bool done) {
+static void end_group(lode_plan_job *job, bool done) {
   for (int o = 0; o < job->noutputs; o++) {
-    plan_output *output = &job->output[o];
+    lode_plan_output *output = &job->output[o];
     if (done) lode_node_settle(output->source, output->storage);
     else lode_storage_unref(output->storage);
   }
@@ -544,7 +346,7 @@ static lode_status run_each(const lode_group *group) {
 lode_status lode_plan_run_group(lode_planner *p, int g) {
   for (;;) {
     const lode_group *group = &p->group[g];
-    plan_job job;
+    lode_plan_job job;
     lode_status status = begin_group(group, &job);
     if (status != LODE_OK || job.noutputs == 0) {
       end_group(&job, false);

@@ -1,9 +1,9 @@
 /* The planner: from recorded nodes to programs on a device.
  *
- * emit.c turns the graph under one node into the values of a program, for one
- * box of the iteration space; plan.c lays out that space, cuts it into boxes
- * where concat needs it, merges dims and runs; compute.c decides which nodes get
- * memory, and in which order. */
+ * compute.c decides which nodes get memory, and in which order; share.c which of
+ * them are computed in one pass; plan.c makes a pass, cut into boxes where a concat
+ * needs it; space.c lays out its iteration space and fills in the arguments; emit.c
+ * turns the graph below into the values of a program, for one box; explain.c tells. */
 #ifndef LODE_PLAN_H
 #define LODE_PLAN_H
 
