@@ -99,6 +99,27 @@ describe("more than one pass", function()
     assert.equal(3, passes(device, dear / dear:sum())) -- stored: four inputs would be read twice
   end)
 
+  each_device("makes no value twice that two of them need, where one has to be halved", function(device)
+    local leaves = {}
+    for i = 1, 63 do leaves[i] = lode.rand({ 100, 100 }, { seed = i, device = device }):compute() end
+    local function sum(from, to)
+      local s = leaves[from]
+      for i = from + 1, to do s = s + leaves[i] end
+      return s
+    end
+    collectgarbage()
+    collectgarbage()
+    local before = lode.stats(device).used
+    lode.scope(function()
+      local shared = sum(61, 63) -- three inputs: it is stored for two passes
+      lode.compute(sum(1, 30) + shared * sum(31, 60), shared[{ { 1, 50 } }] * 2)
+    end)
+    collectgarbage()
+    collectgarbage()
+    lode.sync(device)
+    assert.is_true(lode.stats(device).used <= before)
+  end)
+
   each_device("gives each result the failures of what it depends on, and no others", function(device)
     local options = { device = device, dtype = "f64" }
     local bad = lode.zeros({ 3, 3 }, options):solve(lode.ones({ 3 }, options))

@@ -212,7 +212,7 @@ static lode_status relieve(lode_node *source) {
   if (half.best != NULL) lode_explain_cut(half.best, "what is above and below it does not fit in one program");
   if (half.best == NULL)
     return lode_fail(&source->context->error, LODE_SYSTEM, "compute: an operation does not fit in one program");
-  return lode_plan_run(half.best);
+  return lode_compute_first(half.best);
 }
 
 /* ---- entry ---------------------------------------------------------------------------------- */
@@ -272,7 +272,8 @@ static lode_status run_into_new(lode_node *node, lode_plan_job *job) {
       lode_storage_new(node->context, who_asks(node), node->device, lode_node_bytes(node), &output->storage));
   output->fault = &node->fault;
   lode_status status = run_job(job);
-  if (status != LODE_OK) lode_storage_unref(output->storage);
+  bool made = node->storage != NULL; /* on the way, for another */
+  if (status != LODE_OK || made) lode_storage_unref(output->storage);
   else lode_node_settle(node, output->storage);
   return status;
 }
