@@ -41,6 +41,8 @@ typedef struct lode_isa {
   lode_loop *cast[LODE_NDTYPES][LODE_NDTYPES]; /* [from][to] */
   lode_reducer reduce[LODE_NREDUCTIONS][LODE_NDTYPES];
   lode_move *move[9]; /* by element size: 1, 4, 8 */
+  /* d(i, j) = from[j](i) for 2 to 4 dense columns, by element size. */
+  void (*weave[9])(void *d, const void *const *from, int64_t rows, int columns);
   /* Copies bytes (a multiple of an element's) within L1, the one from the other displaced by a few
    * elements. */
   void (*shift)(void *d, const void *s, int64_t bytes);

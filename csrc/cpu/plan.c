@@ -101,12 +101,21 @@ static void classify_operation(lode_plan *plan, int v) {
   step->origin = (const char *)&plan->scalar[v];
 }
 
+/* Whether all segments of a row are one element, of values with one element a row. */
+static bool weaves(const lode_plan *plan, const lode_value *value, int64_t width) {
+  if (value->count != width || width < 2 || width > 4) return false;
+  for (int s = value->first; s < value->first + value->count; s++)
+    if (plan->step[plan->program->segment[s].source].extent != LODE_EXTENT_ROW) return false;
+  return true;
+}
+
 static void classify_gather(lode_plan *plan, int v) {
   const lode_value *value = &plan->program->value[v];
   lode_step *step = &plan->step[v];
   int64_t width = width_of(plan, v), longest = width / 2;
   step->extent = width > 1 ? LODE_EXTENT_FULL : LODE_EXTENT_ROW;
   step->action = LODE_ACTION_GATHER;
+  step->weave = weaves(plan, value, width);
   for (int s = value->first; s < value->first + value->count; s++) {
     const lode_segment *segment = &plan->program->segment[s];
     if (segment->step != 1 || plan->step[segment->source].extent != LODE_EXTENT_FULL ||

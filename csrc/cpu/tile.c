@@ -115,6 +115,13 @@ static void compute_spread(lode_tile_state *state, const lode_plan *plan, int v,
   step->loop(to, operand[0], operand[1], operand[2], tile->rows * width, step->scalars);
 }
 
+static void weave(const lode_tile_state *state, const lode_plan *plan, const lode_value *value,
+                  const lode_tile *tile, char *to) {
+  const void *from[4];
+  for (int s = 0; s < value->count; s++) from[s] = state->at[plan->program->segment[value->first + s].source];
+  plan->isa->weave[lode_dtype_size((lode_dtype)value->dtype)](to, from, tile->rows, value->count);
+}
+
 /* One segment that is as wide as the row but for a shift is copied for all rows at once, which puts
  * wrong elements where other segments belong; those are copied over them. */
 static void gather(const lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile,
@@ -123,6 +130,10 @@ static void gather(const lode_tile_state *state, const lode_plan *plan, int v, c
   const lode_step *step = &plan->step[v];
   lode_move *move = plan->isa->move[step->size];
   int64_t width = width_of(step, tile), rows = tile->rows, size = step->size;
+  if (step->weave) {
+    weave(state, plan, value, tile, to);
+    return;
+  }
   if (step->base >= 0) {
     const lode_segment *s = &plan->program->segment[step->base];
     plan->isa->shift(to + s->lo * size, state->at[s->source] + s->start * size,

@@ -16,6 +16,40 @@ typedef uint64_t __attribute__((may_alias)) size8;
     for (int64_t i = 0; i < rows; i++) memcpy(d + i * drow, s + i * srow, (k) * sizeof(T));                    \
     return;
 
+/* Rows of up to 64 bytes: two copies of constant size, which overlap. */
+#define OVERLAPPING(half)                                                                                      \
+  if (bytes <= 2 * (half)) {                                                                                   \
+    for (int64_t i = 0; i < rows; i++, d += drow, s += srow) {                                                 \
+      memcpy(d, s, half);                                                                                      \
+      memcpy(d + bytes - (half), s + bytes - (half), half);                                                    \
+    }                                                                                                          \
+    return;                                                                                                    \
+  }
+
+static void copy_rows(char *restrict d, int64_t drow, const char *restrict s, int64_t srow, int64_t rows,
+                      int64_t bytes) {
+  if (bytes >= 8) {
+    OVERLAPPING(8)
+    OVERLAPPING(16)
+    OVERLAPPING(32)
+  }
+  for (int64_t i = 0; i < rows; i++) memcpy(d + i * drow, s + i * srow, (size_t)bytes);
+}
+
+/* One element of each row. A stride that is a constant becomes loads of whole vectors and shuffles. */
+#define STRIDE(k)                                                                                              \
+  case k:                                                                                                      \
+    for (int64_t i = 0; i < rows; i++) d[i] = s[i * (k)];                                                      \
+    return;
+
+/* One element of each row to all of a row of k: vectors, shuffled and stored one behind the other. */
+#define SPREAD(k)                                                                                              \
+  case k:                                                                                                      \
+    for (int64_t i = 0; i < rows; i++) {                                                                       \
+      _Pragma("GCC unroll 4") for (int j = 0; j < (k); j++) d[i * (k) + j] = s[i];                             \
+    }                                                                                                          \
+    return;
+
 #define MOVE(T)                                                                                                \
   static void copy_rows_##T(T *d, int64_t drow, const T *s, int64_t srow, int64_t rows, int64_t columns) {     \
     if (rows > 1 && drow == columns && srow == columns) {                                                      \
@@ -30,14 +64,47 @@ typedef uint64_t __attribute__((may_alias)) size8;
       NARROW(T, 6)                                                                                             \
       NARROW(T, 8)                                                                                             \
     default:                                                                                                   \
-      for (int64_t i = 0; i < rows; i++) memcpy(d + i * drow, s + i * srow, (size_t)columns * sizeof(T));      \
+      copy_rows((char *)d, drow *(int64_t)sizeof(T), (const char *)s, srow *(int64_t)sizeof(T), rows,          \
+                columns *(int64_t)sizeof(T));                                                                  \
     }                                                                                                          \
+  }                                                                                                            \
+                                                                                                               \
+  static void move_column_##T(T *restrict d, int64_t drow, const T *restrict s, int64_t srow, int64_t rows) {  \
+    switch (drow == 1 ? srow : -1) {                                                                           \
+      STRIDE(0)                                                                                                \
+      STRIDE(1)                                                                                                \
+      STRIDE(2)                                                                                                \
+      STRIDE(3)                                                                                                \
+      STRIDE(4)                                                                                                \
+    default:                                                                                                   \
+      _Pragma("GCC unroll 4") for (int64_t i = 0; i < rows; i++) d[i * drow] = s[i * srow];                    \
+    }                                                                                                          \
+  }                                                                                                            \
+                                                                                                               \
+  static void spread_rows_##T(T *restrict d, const T *restrict s, int64_t rows, int64_t columns) {             \
+    switch (columns) {                                                                                         \
+      SPREAD(2)                                                                                                \
+      SPREAD(3)                                                                                                \
+      SPREAD(4)                                                                                                \
+    default:;                                                                                                  \
+    }                                                                                                          \
+    int64_t i = 0;                                                                                             \
+    for (; (rows - i) * columns >= columns + 64 / (int64_t)sizeof(T); i++, d += columns) {                     \
+      for (int64_t j = 0; j < columns; j += 64 / (int64_t)sizeof(T)) /* what is too much is written over */    \
+        _Pragma("GCC unroll 64") for (int k = 0; k < 64 / (int)sizeof(T); k++) d[j + k] = s[i];                \
+    }                                                                                                          \
+    for (; i < rows; i++, d += columns)                                                                        \
+      for (int64_t j = 0; j < columns; j++) d[j] = s[i];                                                       \
   }                                                                                                            \
                                                                                                                \
   static void fill_rows_##T(T *d, int64_t drow, const T *s, int64_t srow, int64_t rows, int64_t columns) {     \
     if (srow == 0 && drow == columns) {                                                                        \
       columns *= rows;                                                                                         \
       rows = 1;                                                                                                \
+    }                                                                                                          \
+    if (srow == 1 && drow == columns && columns > 1 && columns <= 128 / (int64_t)sizeof(T)) {                  \
+      spread_rows_##T(d, s, rows, columns);                                                                    \
+      return;                                                                                                  \
     }                                                                                                          \
     for (int64_t i = 0; i < rows; i++) {                                                                       \
       T value = s[i * srow], *to = d + i * drow;                                                               \
@@ -49,11 +116,13 @@ typedef uint64_t __attribute__((may_alias)) size8;
                        int64_t rows, int64_t columns) {                                                        \
     T *restrict d = dv;                                                                                        \
     const T *restrict s = sv;                                                                                  \
-    if (dcolumn == 1 && scolumn == 1) {                                                                        \
+    if (columns == 1) {                                                                                        \
+      move_column_##T(d, drow, s, srow, rows);                                                                 \
+    } else if (dcolumn == 1 && scolumn == 1) {                                                                 \
       copy_rows_##T(d, drow, s, srow, rows, columns);                                                          \
     } else if (dcolumn == 1 && scolumn == 0) {                                                                 \
       fill_rows_##T(d, drow, s, srow, rows, columns);                                                          \
-    } else if (columns == 1 || (rows >= 8 && (srow == 1 || srow == -1) && scolumn != 1)) {                     \
+    } else if (rows >= 8 && (srow == 1 || srow == -1) && scolumn != 1) {                                       \
       /* down the columns: those of a transposed source are dense */                                           \
       for (int64_t j = 0; j < columns; j++)                                                                    \
         for (int64_t i = 0; i < rows; i++) d[i * drow + j * dcolumn] = s[i * srow + j * scolumn];              \
@@ -66,6 +135,26 @@ typedef uint64_t __attribute__((may_alias)) size8;
 MOVE(size1)
 MOVE(size4)
 MOVE(size8)
+
+/* Dense columns side by side. */
+#define WEAVE(T)                                                                                               \
+  static void weave_##T(void *dv, const void *const *from, int64_t rows, int columns) {                        \
+    T *restrict d = dv;                                                                                        \
+    const T *restrict s0 = from[0], *restrict s1 = from[1], *restrict s2 = from[columns > 2 ? 2 : 0],          \
+                      *restrict s3 = from[columns - 1];                                                        \
+    if (columns == 2) {                                                                                        \
+      for (int64_t i = 0; i < rows; i++) d[2 * i] = s0[i], d[2 * i + 1] = s1[i];                               \
+    } else if (columns == 3) {                                                                                 \
+      for (int64_t i = 0; i < rows; i++) d[3 * i] = s0[i], d[3 * i + 1] = s1[i], d[3 * i + 2] = s2[i];         \
+    } else {                                                                                                   \
+      for (int64_t i = 0; i < rows; i++)                                                                       \
+        d[4 * i] = s0[i], d[4 * i + 1] = s1[i], d[4 * i + 2] = s2[i], d[4 * i + 3] = s3[i];                    \
+    }                                                                                                          \
+  }
+
+WEAVE(size1)
+WEAVE(size4)
+WEAVE(size8)
 
 /* Stores are aligned, because stores across cache lines cost more than such loads. */
 static void shift(void *dv, const void *sv, int64_t bytes) {
@@ -92,6 +181,9 @@ void LODE_ISA_NAME(lode_isa_move)(lode_isa *table) {
   table->move[1] = move_size1;
   table->move[4] = move_size4;
   table->move[8] = move_size8;
+  table->weave[1] = weave_size1;
+  table->weave[4] = weave_size4;
+  table->weave[8] = weave_size8;
   table->shift = shift;
   table->iota = iota;
 }
