@@ -88,13 +88,16 @@ static void classify_operation(lode_plan *plan, int v) {
   const void *operand[3] = {NULL, NULL, NULL};
   step->loop = cast ? plan->isa->cast[plan->program->value[value->a[0]].dtype][value->dtype]
                     : plan->isa->op[value->op][loop_dtype(plan->program, value)];
+  bool periodic = !is_output(plan->program, v);
   for (int k = 0; k < arity; k++) {
     const lode_step *from = &plan->step[value->a[k]];
     operand[k] = from->origin;
     if (from->extent > step->extent) step->extent = from->extent;
     if (from->extent == LODE_EXTENT_SCALAR) step->scalars |= (uint8_t)(1 << k);
+    else periodic = periodic && from->periodic;
   }
   step->action = LODE_ACTION_COMPUTE;
+  step->periodic = periodic && step->extent == LODE_EXTENT_FULL;
   if (step->extent != LODE_EXTENT_SCALAR) return;
   step->action = LODE_ACTION_NONE;
   step->loop(&plan->scalar[v], operand[0], operand[1], operand[2], 1, 0);
@@ -145,7 +148,7 @@ static const float slow_operations[LODE_NOPS] = {
 static double cost_of(const lode_value *value, const lode_step *step) {
   double each = 0.015 * step->size;
   if (value->kind == LODE_VALUE_REDUCE) return each;
-  if (step->extent != LODE_EXTENT_FULL) return 0.005;
+  if (step->extent != LODE_EXTENT_FULL || step->periodic) return 0.005;
   if (value->kind == LODE_VALUE_OP && slow_operations[value->op] > 0) each = slow_operations[value->op];
   if (step->in_place) each = 0.03 * step->size; /* reading memory */
   if (value->kind == LODE_VALUE_ACCESS && !step->in_place) each = 0.1 * step->size;
@@ -184,6 +187,11 @@ static int16_t take(lode_plan *plan, slots *s) {
   return s->nfree > 0 ? s->free[--s->nfree] : (int16_t)plan->nslots++;
 }
 
+/* What is made once and kept needs a slot that no earlier value writes in the next tile. */
+static int16_t take_for(lode_plan *plan, slots *s, const lode_step *step) {
+  return step->periodic ? (int16_t)plan->nslots++ : take(plan, s);
+}
+
 static void find_last_uses(const lode_program *program, slots *s) {
   for (int v = 0; v < program->nvalues; v++) {
     const lode_value *value = &program->value[v];
@@ -209,8 +217,8 @@ static int16_t inherit(lode_plan *plan, slots *s, int v, int arity) {
   const lode_value *value = &plan->program->value[v];
   for (int k = 0; k < arity; k++) {
     const lode_step *from = &plan->step[value->a[k]], *step = &plan->step[v];
-    if (s->last_use[value->a[k]] != v || from->slot < 0 || from->periodic || from->size != step->size ||
-        from->extent != step->extent || from->width != step->width)
+    if (s->last_use[value->a[k]] != v || from->slot < 0 || from->periodic != step->periodic ||
+        from->size != step->size || from->extent != step->extent || from->width != step->width)
       continue;
     s->last_use[value->a[k]] = -1;
     return from->slot;
@@ -230,7 +238,7 @@ static void place_operation(lode_plan *plan, slots *s, int v) {
     if (!step->by_row) step->spread[k] = take(plan, s);
   }
   if (step->output < 0) step->slot = inherit(plan, s, v, arity);
-  if (step->output < 0 && step->slot < 0) step->slot = take(plan, s);
+  if (step->output < 0 && step->slot < 0) step->slot = take_for(plan, s, step);
   for (int k = 0; k < arity; k++) {
     retire(plan, s, value->a[k], v);
     if (step->spread[k] >= 0) s->free[s->nfree++] = step->spread[k];
@@ -245,8 +253,7 @@ static void place(lode_plan *plan, slots *s, int v) {
     place_operation(plan, s, v);
     return;
   }
-  /* What is filled once and kept needs a slot that no earlier value writes in the next tile. */
-  if (step->output < 0) step->slot = step->periodic ? (int16_t)plan->nslots++ : take(plan, s);
+  if (step->output < 0) step->slot = take_for(plan, s, step);
   if (value->kind != LODE_VALUE_GATHER) return;
   for (int g = value->first; g < value->first + value->count; g++)
     retire(plan, s, plan->program->segment[g].source, v);

@@ -195,6 +195,7 @@ static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const
   const lode_value *value = &plan->program->value[v];
   const char **at = state->at;
   char *to = NULL;
+  if (step->periodic && kept) return;
   if (step->slot >= 0) to = state->workspace + (size_t)step->slot * plan->slot_bytes;
   if (step->output >= 0) at[v] = to = place_of(plan, step->output, tile, step->size);
   switch ((lode_action)step->action) {
@@ -209,7 +210,7 @@ static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const
     return;
   }
   case LODE_ACTION_LOAD:
-    if (!(step->periodic && kept)) load(state, plan, v, tile, to);
+    load(state, plan, v, tile, to);
     return;
   case LODE_ACTION_GATHER:
     gather(state, plan, v, tile, to);

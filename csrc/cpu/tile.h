@@ -61,7 +61,7 @@ typedef struct lode_step {
   bool by_row;                 /* SPREAD: row by row, instead of spreading */
   bool weave;                  /* GATHER: of columns that are dense each */
   bool in_place;               /* ACCESS: read where it is */
-  bool periodic;               /* ACCESS, IOTA: the same in every row: stays in its slot from tile to tile */
+  bool periodic;               /* the same in every row: stays in its slot from tile to tile */
 } lode_step;
 
 typedef struct lode_plan {
