@@ -12,7 +12,10 @@ enum {
   WHOLE_ROWS = 512,       /* inner extents up to this are not cut */
   WHOLE_SEQUENCES = 1024, /* the same for reductions along the inner axis: one chunk of reduce.h */
   BLOCK_COLUMNS = 64,
-  LONG_ROW = 128 /* from here on a row is worth a call of its own */
+  LONG_ROW = 128,         /* from here on a row is worth a call of its own */
+  FAR_BYTES = 12 << 20,   /* inputs beyond come from memory, and prefetching them pays: from L3 it costs */
+  NEAR_BYTES = 256 << 10, /* what was read this far back is still in L2 */
+  FEW_STEPS = 3           /* below, there is nothing to compute while lines come */
 };
 
 bool lode_access_dense(const lode_access *access, const lode_args *args, int ndims, int64_t width) {
@@ -297,6 +300,40 @@ static void place_output(lode_plan *plan, int o) {
   step->output = (int16_t)o;
 }
 
+/* Whether of two inputs the one behind finds what the one ahead has read: windows of one array. */
+static bool follows(const lode_access *behind, const lode_access *ahead, int64_t size) {
+  return behind->base == ahead->base && behind->offset <= ahead->offset &&
+         (ahead->offset - behind->offset) * size < NEAR_BYTES;
+}
+
+/* Notes that input v is prefetched, unless another one runs ahead of it. */
+static void add_far(lode_plan *plan, int v) {
+  const lode_value *value = plan->program->value;
+  const lode_access *access = plan->args->access, *own = &access[value[v].index];
+  int64_t size = plan->step[v].size;
+  int kept = 0;
+  for (int i = 0; i < plan->nfar; i++)
+    if (follows(own, &access[value[plan->far[i]].index], size)) return;
+  for (int i = 0; i < plan->nfar; i++)
+    if (!follows(&access[value[plan->far[i]].index], own, size)) plan->far[kept++] = plan->far[i];
+  plan->far[kept++] = (int16_t)v;
+  plan->nfar = kept;
+}
+
+/* Which inputs are prefetched. */
+static void find_far(lode_plan *plan) {
+  double each = 0;
+  plan->nfar = plan->nworking = 0;
+  for (int v = 0; v < plan->program->nvalues; v++) {
+    const lode_step *step = &plan->step[v];
+    plan->nworking += step->action >= LODE_ACTION_LOAD;
+    if (step->in_place && step->extent == LODE_EXTENT_FULL) add_far(plan, v);
+  }
+  for (int i = 0; i < plan->nfar; i++)
+    each += (double)width_of(plan, plan->far[i]) * plan->step[plan->far[i]].size;
+  if (each * (double)plan->nrows < FAR_BYTES || plan->nworking < FEW_STEPS) plan->nfar = 0;
+}
+
 void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_args *args) {
   plan->program = program;
   plan->args = args;
@@ -318,6 +355,7 @@ void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_arg
     place_output(plan, o);
   }
   for (int v = 0; v < program->nvalues; v++) place(plan, &s, v);
+  find_far(plan);
 }
 
 int64_t lode_plan_elements(const lode_plan *plan) {

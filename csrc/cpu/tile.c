@@ -228,10 +228,54 @@ static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const
   }
 }
 
+/* The lines behind this tile's, of the inputs that come from memory, asked for in shares between the steps
+ * that work: the processor's own prefetcher stops at the end of each page, and a burst holds up the loads
+ * that follow. What is asked for behind an array's end does no harm. */
+typedef struct ahead {
+  int count;
+  struct {
+    uintptr_t next, end;
+    uintptr_t share; /* bytes */
+  } input[LODE_MAX_ACCESSES];
+} ahead;
+
+static void look_ahead(ahead *a, const lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
+  a->count = plan->nfar;
+  for (int i = 0; i < a->count; i++) {
+    const lode_step *step = &plan->step[plan->far[i]];
+    uintptr_t bytes = (uintptr_t)(tile->rows * width_of(step, tile) * step->size);
+    a->input[i].next = (uintptr_t)state->at[plan->far[i]] + bytes;
+    a->input[i].end = a->input[i].next + bytes;
+    a->input[i].share = (bytes / (uintptr_t)plan->nworking + 63) / 64 * 64;
+  }
+}
+
+static void prefetch_share(ahead *a) {
+  __asm__ __volatile__(""); /* else gcc takes this for a function without effect, and drops the call */
+  for (int i = 0; i < a->count; i++) {
+    uintptr_t next = a->input[i].next, end = next + a->input[i].share;
+    if (end > a->input[i].end) end = a->input[i].end;
+    for (; next < end; next += 64) __builtin_prefetch((const void *)next);
+    a->input[i].next = next;
+  }
+}
+
+static void evaluate_ahead(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile, bool kept) {
+  ahead a;
+  for (int i = 0; i < plan->nfar; i++) evaluate(state, plan, plan->far[i], tile, kept);
+  look_ahead(&a, state, plan, tile);
+  for (int v = 0; v < plan->program->nvalues; v++) {
+    if (plan->step[v].action >= LODE_ACTION_LOAD) prefetch_share(&a);
+    evaluate(state, plan, v, tile, kept);
+  }
+}
+
 void lode_tile_evaluate(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
   if (plan->odometer) index_of(plan->args, plan->args->nouter, tile->row, state->index);
   bool kept = keeps(state, tile);
-  for (int v = 0; v < plan->program->nvalues; v++) evaluate(state, plan, v, tile, kept);
+  if (plan->nfar > 0) evaluate_ahead(state, plan, tile, kept);
+  else
+    for (int v = 0; v < plan->program->nvalues; v++) evaluate(state, plan, v, tile, kept);
 }
 
 const void *lode_tile_output(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile, int output) {

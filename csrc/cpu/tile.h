@@ -73,6 +73,9 @@ typedef struct lode_plan {
   bool direct[LODE_MAX_OUTPUTS]; /* its value is made where it is stored */
   int16_t
       spread_slot[LODE_MAX_OUTPUTS]; /* where one that is SCALAR or ROW is spread to full rows; -1: nowhere */
+  int16_t far[LODE_MAX_ACCESSES];    /* inputs in place that come from memory: prefetched for the next tile */
+  int nfar;
+  int nworking; /* steps that do something for a tile */
   int32_t nslots;
   int32_t widest;        /* elements in the widest row */
   int32_t element;       /* bytes of the largest element */
