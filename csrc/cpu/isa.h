@@ -25,12 +25,15 @@ typedef void lode_reduce_rows(void *out, const void *in, int64_t rows, int64_t w
 /* lanes[i mod 16] = lanes[i mod 16] o in[i] for i in [0, n). */
 typedef void lode_reduce_lanes(void *lanes, const void *in, int64_t n);
 
+/* out[k] = the reduction of the k'th chunk of in. */
+typedef void lode_reduce_chunks(void *out, const void *in, int64_t n);
+
 /* What a reduction needs, for one dtype. */
 typedef struct lode_reducer {
   lode_reduce_rows *rows;
   lode_reduce_lanes *lanes;
+  lode_reduce_chunks *chunks;
   lode_loop *combine; /* d[i] = a[i] o b[i] */
-  lode_scalar identity;
 } lode_reducer;
 
 typedef struct lode_isa {

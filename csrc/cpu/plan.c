@@ -9,8 +9,9 @@ enum {
   L1_BYTES = 24 << 10,  /* of 32 or more: tables, code and stack want their share */
   MOST_ELEMENTS = 1024, /* beyond, dispatch is no longer a cost and L1 is */
   LEAST_ELEMENTS = 128,
-  WHOLE_ROWS = 512,       /* inner extents up to this are not cut */
-  WHOLE_SEQUENCES = 1024, /* the same for reductions along the inner axis: one chunk of reduce.h */
+  ELEMENTS_IN_PLACE = 16 << 10, /* where nothing is computed: only what reads them has a use for L1 */
+  WHOLE_ROWS = 512,             /* inner extents up to this are not cut */
+  WHOLE_SEQUENCES = 1024,       /* the same for reductions along the inner axis: one chunk of reduce.h */
   BLOCK_COLUMNS = 64,
   LONG_ROW = 128,         /* from here on a row is worth a call of its own */
   FAR_BYTES = 12 << 20,   /* inputs beyond come from memory, and prefetching them pays: from L3 it costs */
@@ -359,6 +360,7 @@ void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_arg
 }
 
 int64_t lode_plan_elements(const lode_plan *plan) {
+  if (plan->nworking == 0) return ELEMENTS_IN_PLACE;
   int inputs = 0;
   for (int v = 0; v < plan->program->nvalues; v++) inputs += plan->step[v].in_place;
   int64_t elements = L1_BYTES / ((plan->nslots + inputs + 1) * plan->element);

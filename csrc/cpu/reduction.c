@@ -67,13 +67,18 @@ static void fold(const accumulator *a, int64_t filled) {
   }
 }
 
-static void finish_chunk(accumulator *a) {
+/* Counts a chunk; its result may be written over. */
+static void count_chunk(accumulator *a, char *result) {
   int64_t row = a->width * a->size;
-  fold(a, a->place < LANES ? a->place : LANES);
   char *level = a->levels;
-  for (int64_t c = a->chunks; (c & 1) != 0; c >>= 1, level += row) combine(a, a->lanes, level, a->lanes, 1);
-  memcpy(level, a->lanes, (size_t)row);
+  for (int64_t c = a->chunks; (c & 1) != 0; c >>= 1, level += row) combine(a, result, level, result, 1);
+  memcpy(level, result, (size_t)row);
   a->chunks++;
+}
+
+static void finish_chunk(accumulator *a) {
+  fold(a, a->place < LANES ? a->place : LANES);
+  count_chunk(a, a->lanes);
   a->place = 0;
 }
 
@@ -92,13 +97,32 @@ static const char *finish(accumulator *a) {
   return result;
 }
 
+/* Adds n whole chunks of one sequence (width 1), between two chunks. */
+static void feed_chunks(accumulator *a, const char *x, int64_t n) {
+  while (n > 0) {
+    int64_t count = n < LANES ? n : LANES;
+    a->reducer->chunks(a->lanes, x, count);
+    for (int64_t k = 0; k < count; k++) count_chunk(a, a->lanes + k * a->size);
+    x += count * CHUNK * a->size;
+    n -= count;
+  }
+}
+
 /* Adds n elements of one sequence (width 1). */
 static void feed_elements(accumulator *a, const char *x, int64_t n) {
   while (n > 0) {
-    if (a->place == 0)
-      for (int k = 0; k < LANES; k++) memcpy(a->lanes + k * a->size, &a->reducer->identity, (size_t)a->size);
+    if (a->place == 0 && n >= CHUNK) {
+      int64_t chunks = n / CHUNK;
+      feed_chunks(a, x, chunks);
+      x += chunks * CHUNK * a->size;
+      n -= chunks * CHUNK;
+      continue;
+    }
     int64_t lane = a->place % LANES, count = CHUNK - a->place < n ? CHUNK - a->place : n;
-    if (lane != 0) {
+    if (a->place < LANES) { /* identity o x is x */
+      if (count > LANES - lane) count = LANES - lane;
+      memcpy(a->lanes + lane * a->size, x, (size_t)(count * a->size));
+    } else if (lane != 0) {
       if (count > LANES - lane) count = LANES - lane;
       char *d = a->lanes + lane * a->size;
       a->reducer->combine(d, d, x, NULL, count, 0);

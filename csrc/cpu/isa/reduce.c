@@ -83,6 +83,9 @@ _Static_assert(LODE_REDUCE_LANES == 16, "the vectors of reduce_type.h hold 16 pa
       out[r] = a;                                                                                              \
     }                                                                                                          \
   }                                                                                                            \
+  static void name##_chunks_bool(void *out, const void *in, int64_t n) {                                       \
+    name##_rows_bool(out, in, n, LODE_REDUCE_CHUNK, 0);                                                        \
+  }                                                                                                            \
   static void name##_lanes_bool(void *lanes, const void *in, int64_t n) {                                      \
     T *partial = lanes, a = *partial;                                                                          \
     const T *x = in;                                                                                           \
@@ -110,8 +113,8 @@ _Static_assert(LODE_REDUCE_LANES == 16, "the vectors of reduce_type.h hold 16 pa
 #define REDUCE_LOGICAL(name, start, expr)                                                                      \
   reducers[LODE_RED_##name].rows = name##_rows_bool;                                                           \
   reducers[LODE_RED_##name].lanes = name##_lanes_bool;                                                         \
-  reducers[LODE_RED_##name].combine = name##_combine_bool;                                                     \
-  reducers[LODE_RED_##name].identity.b = (start);
+  reducers[LODE_RED_##name].chunks = name##_chunks_bool;                                                       \
+  reducers[LODE_RED_##name].combine = name##_combine_bool;
 static void fill_bool(lode_reducer *reducers) {
 #define LODE_REDUCE(name, rule, identity, expr) REDUCE_##rule(name, identity, expr)
 #include "../../core/ops.def"

@@ -92,6 +92,44 @@
     }                                                                                                          \
   }
 
+/* Whole chunks, several of which are under way at once, since each is a chain of operations that wait for
+ * one another. */
+#define CHUNKS_FUNCTION(name, expr)                                                                            \
+  static inline __attribute__((always_inline)) void NAME(name##_some_chunks)(T * out, const T *in,             \
+                                                                             int count) {                      \
+    V p[FLIGHT][GROUPS];                                                                                       \
+    UNROLL for (int c = 0; c < count; c++) {                                                                   \
+      UNROLL for (int g = 0; g < GROUPS; g++) p[c][g] = LOAD(in + c * LODE_REDUCE_CHUNK + g * WIDTH);          \
+    }                                                                                                          \
+    for (int i = 16; i < LODE_REDUCE_CHUNK; i += 16) {                                                         \
+      UNROLL for (int c = 0; c < count; c++) {                                                                 \
+        UNROLL for (int g = 0; g < GROUPS; g++) p[c][g] =                                                      \
+            VECTOR_##name(p[c][g], LOAD(in + c * LODE_REDUCE_CHUNK + i + g * WIDTH));                          \
+      }                                                                                                        \
+    }                                                                                                          \
+    UNROLL for (int c = 0; c < count; c++) {                                                                   \
+      T lane[WIDTH];                                                                                           \
+      UNROLL for (int half = GROUPS / 2; half > 0; half /= 2) {                                                \
+        UNROLL for (int k = 0; k < half; k++) p[c][k] = VECTOR_##name(p[c][k], p[c][k + half]);                \
+      }                                                                                                        \
+      STORE(lane, p[c][0]);                                                                                    \
+      UNROLL for (int half = WIDTH / 2; half > 0; half /= 2) {                                                 \
+        UNROLL for (int k = 0; k < half; k++) {                                                                \
+          T a = lane[k], b = lane[k + half];                                                                   \
+          lane[k] = (expr);                                                                                    \
+        }                                                                                                      \
+      }                                                                                                        \
+      out[c] = lane[0];                                                                                        \
+    }                                                                                                          \
+  }                                                                                                            \
+  static void NAME(name##_chunks)(void *outv, const void *inv, int64_t n) {                                    \
+    T *out = outv;                                                                                             \
+    const T *in = inv;                                                                                         \
+    for (; n >= FLIGHT; n -= FLIGHT, out += FLIGHT, in += FLIGHT * LODE_REDUCE_CHUNK)                          \
+      NAME(name##_some_chunks)(out, in, FLIGHT);                                                               \
+    for (; n > 0; n--, out++, in += LODE_REDUCE_CHUNK) NAME(name##_some_chunks)(out, in, 1);                   \
+  }
+
 #define COMBINE_FUNCTION(name, expr)                                                                           \
   static void NAME(name##_combine)(void *dv, const void *av, const void *bv, const void *cv, int64_t n,        \
                                    unsigned scalars) {                                                         \
@@ -112,6 +150,7 @@
   ONE_ROW_FUNCTION(name)                                                                                       \
   ROWS_FUNCTION(name, start)                                                                                   \
   LANES_FUNCTION(name, expr)                                                                                   \
+  CHUNKS_FUNCTION(name, expr)                                                                                  \
   COMBINE_FUNCTION(name, expr)
 #define LODE_REDUCE(name, rule, identity, expr) REDUCE_##rule(name, identity, expr)
 #include "../../core/ops.def"
@@ -120,8 +159,8 @@
 #define REDUCE_NUMERIC(name, start, expr)                                                                      \
   reducers[LODE_RED_##name].rows = NAME(name##_rows);                                                          \
   reducers[LODE_RED_##name].lanes = NAME(name##_lanes);                                                        \
-  reducers[LODE_RED_##name].combine = NAME(name##_combine);                                                    \
-  memcpy(&reducers[LODE_RED_##name].identity, &(T){start}, sizeof(T));
+  reducers[LODE_RED_##name].chunks = NAME(name##_chunks);                                                      \
+  reducers[LODE_RED_##name].combine = NAME(name##_combine);
 
 static void NAME(fill)(lode_reducer *reducers) {
 #define LODE_REDUCE(name, rule, identity, expr) REDUCE_##rule(name, identity, expr)
@@ -135,4 +174,5 @@ static void NAME(fill)(lode_reducer *reducers) {
 #undef ONE_ROW_FUNCTION
 #undef ROWS_FUNCTION
 #undef LANES_FUNCTION
+#undef CHUNKS_FUNCTION
 #undef COMBINE_FUNCTION

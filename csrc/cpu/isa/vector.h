@@ -10,6 +10,7 @@
 
 /* Included once for each element type: forget the last one's. */
 #undef CHOOSE
+#undef FLIGHT
 #undef FOLD_ROWS
 #undef FOLD_STEP
 #undef GROUPS
@@ -47,6 +48,7 @@
 /* Elements of a register, and registers that hold the 16 partial results. */
 #define WIDTH  (REGISTER / ELEMENT)
 #define GROUPS (16 / WIDTH)
+#define FLIGHT (8 / GROUPS) /* chunks under way at once: eight registers */
 
 typedef T NAME(vector) __attribute__((vector_size(REGISTER)));
 typedef U NAME(wrap) __attribute__((vector_size(REGISTER)));
