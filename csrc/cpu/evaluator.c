@@ -10,9 +10,15 @@
 #include "pass.h"
 #include "threads.h"
 
-/* Waking a parked thread takes some 50 us and costs the caller 15; below this, work is done sooner
- * alone. Tasks are long enough for claiming them to be free, and short enough to end together. */
-static const double worth_threads = 100e3, worth_thread = 40e3, task_length = 15e3; /* ns */
+/* Nanoseconds of work from which threads are worth it, all of it and for each of them. Waking a parked one
+ * takes some 50 us and costs the caller 15; one that still spins after a loop starts within one. */
+typedef struct worth {
+  double threads, thread;
+} worth;
+static const worth parked = {100e3, 40e3}, awake = {20e3, 8e3};
+
+/* Tasks are long enough for claiming them to be free, and short enough to end together. */
+static const double task_length = 15e3; /* ns */
 
 enum {
   TASKS_PER_THREAD = 8,
@@ -58,8 +64,10 @@ void lode_evaluator_fork_release(void) { lode_mutex_unlock(&scratches.lock); }
 void lode_pass_weigh(lode_pass *pass) {
   double work = pass->plan.cost * (double)pass->plan.nrows * (double)pass->plan.args->inner;
   pass->threads = 1;
-  if (work < worth_threads) return;
-  double most = work / worth_thread;
+  if (work < awake.threads) return;
+  const worth *least = work < parked.threads && lode_threads_ready((int64_t)work) ? &awake : &parked;
+  if (work < least->threads) return;
+  double most = work / least->thread;
   int count = lode_threads_count();
   pass->threads = most < count ? (int)most : count;
 }

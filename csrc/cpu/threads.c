@@ -26,7 +26,7 @@
 #include "../core/mutex.h"
 #include "../core/system.h"
 
-enum { SPIN_NANOSECONDS = 30000, SPINS_PER_LOOK = 32, SPINS_BEFORE_YIELD = 1000 };
+enum { SPIN_NANOSECONDS = 30000, SPINS_PER_LOOK = 32, SPINS_BEFORE_YIELD = 1000, WAKE_TURNS = 16 };
 
 /* What is written by one side and read by others sits in its own cache line. */
 #define LINE _Alignas(64)
@@ -73,6 +73,25 @@ int lode_threads_count(void) {
   }
   int wish = atomic_load_explicit(&wished, memory_order_relaxed);
   return wish > 0 && wish < limit ? wish : limit;
+}
+
+/* Loops that would have found the workers still spinning, had there been one before: one in WAKE_TURNS wakes
+ * them, so that where they park again at once (other processes want the processors) little is lost. */
+bool lode_threads_ready(int64_t work) {
+  static _Atomic int64_t expected_end;
+  static atomic_int turns;
+  int64_t now = lode_clock();
+  bool close = now - atomic_load_explicit(&expected_end, memory_order_relaxed) < SPIN_NANOSECONDS;
+  atomic_store_explicit(&expected_end, now + work, memory_order_relaxed);
+  if (atomic_load_explicit(&pool.started, memory_order_relaxed) > 0 &&
+      atomic_load_explicit(&pool.parked, memory_order_relaxed) == 0)
+    return true;
+  if (!close) atomic_store_explicit(&turns, 0, memory_order_relaxed);
+  else if (atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed) + 1 >= WAKE_TURNS) {
+    atomic_store_explicit(&turns, 0, memory_order_relaxed);
+    return true;
+  }
+  return false;
 }
 
 void lode_threads_set(int count) { atomic_store_explicit(&wished, count, memory_order_relaxed); }

@@ -25,6 +25,10 @@ void lode_threads_run(lode_task *task, void *context, int64_t count, int workers
 int lode_threads_count(void);
 void lode_threads_set(int count);
 
+/* Before a loop over `work` nanoseconds, too few to wake threads for: whether others take part at once, as
+ * they spin after the last loop, or such loops follow one another so closely that waking them pays. */
+bool lode_threads_ready(int64_t work);
+
 /* A helper thread with all signals blocked, so that the host's handlers never run in it. Joinable
  * into `thread` (a pthread_t) when that is not NULL, else detached. */
 bool lode_thread_start(void *thread, void *(*body)(void *), void *argument);

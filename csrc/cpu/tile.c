@@ -190,25 +190,30 @@ static char *place_of(const lode_plan *plan, int output, const lode_tile *tile, 
   return lode_tile_address(plan, out, plan->args->nouter, tile->row, tile->column, size);
 }
 
+/* Where the tile of an input is that is read in place. */
+static inline const char *in_place(const lode_tile_state *state, const lode_plan *plan, int v,
+                                   const lode_tile *tile) {
+  const lode_step *step = &plan->step[v];
+  if (step->action == LODE_ACTION_DENSE) return step->origin + tile->row * step->pitch;
+  const lode_access *access = &plan->args->access[plan->program->value[v].index];
+  return access->base + (offset_of(access, plan->args->nouter, state->index) + tile->column) * step->size;
+}
+
 static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, bool kept) {
   const lode_step *step = &plan->step[v];
   const lode_value *value = &plan->program->value[v];
   const char **at = state->at;
   char *to = NULL;
-  if (step->periodic && kept) return;
+  if (kept && step->periodic) return;
   if (step->slot >= 0) to = state->workspace + (size_t)step->slot * plan->slot_bytes;
   if (step->output >= 0) at[v] = to = place_of(plan, step->output, tile, step->size);
   switch ((lode_action)step->action) {
   case LODE_ACTION_NONE:
     return;
   case LODE_ACTION_DENSE:
-    at[v] = step->origin + tile->row * step->pitch;
+  case LODE_ACTION_ROW:
+    at[v] = in_place(state, plan, v, tile);
     return;
-  case LODE_ACTION_ROW: {
-    const lode_access *access = &plan->args->access[value->index];
-    at[v] = access->base + (offset_of(access, plan->args->nouter, state->index) + tile->column) * step->size;
-    return;
-  }
   case LODE_ACTION_LOAD:
     load(state, plan, v, tile, to);
     return;
@@ -244,7 +249,7 @@ static void look_ahead(ahead *a, const lode_tile_state *state, const lode_plan *
   for (int i = 0; i < a->count; i++) {
     const lode_step *step = &plan->step[plan->far[i]];
     uintptr_t bytes = (uintptr_t)(tile->rows * width_of(step, tile) * step->size);
-    a->input[i].next = (uintptr_t)state->at[plan->far[i]] + bytes;
+    a->input[i].next = (uintptr_t)in_place(state, plan, plan->far[i], tile) + bytes;
     a->input[i].end = a->input[i].next + bytes;
     a->input[i].share = (bytes / (uintptr_t)plan->nworking + 63) / 64 * 64;
   }
@@ -260,22 +265,16 @@ static void prefetch_share(ahead *a) {
   }
 }
 
-static void evaluate_ahead(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile, bool kept) {
+void lode_tile_evaluate(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
   ahead a;
-  for (int i = 0; i < plan->nfar; i++) evaluate(state, plan, plan->far[i], tile, kept);
-  look_ahead(&a, state, plan, tile);
+  a.count = 0;
+  if (plan->odometer) index_of(plan->args, plan->args->nouter, tile->row, state->index);
+  bool kept = keeps(state, tile), far = plan->nfar > 0;
+  if (far) look_ahead(&a, state, plan, tile);
   for (int v = 0; v < plan->program->nvalues; v++) {
-    if (plan->step[v].action >= LODE_ACTION_LOAD) prefetch_share(&a);
+    if (far && plan->step[v].action >= LODE_ACTION_LOAD) prefetch_share(&a);
     evaluate(state, plan, v, tile, kept);
   }
-}
-
-void lode_tile_evaluate(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
-  if (plan->odometer) index_of(plan->args, plan->args->nouter, tile->row, state->index);
-  bool kept = keeps(state, tile);
-  if (plan->nfar > 0) evaluate_ahead(state, plan, tile, kept);
-  else
-    for (int v = 0; v < plan->program->nvalues; v++) evaluate(state, plan, v, tile, kept);
 }
 
 const void *lode_tile_output(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile, int output) {
