@@ -191,6 +191,11 @@ static int16_t take(lode_plan *plan, slots *s) {
   return s->nfree > 0 ? s->free[--s->nfree] : (int16_t)plan->nslots++;
 }
 
+/* Notes that a slot holds full rows at times. */
+static void note_full(lode_plan *plan, int16_t slot) {
+  if (slot >= 0 && slot < 64) plan->full_slots |= (uint64_t)1 << slot;
+}
+
 /* What is made once and kept needs a slot that no earlier value writes in the next tile. */
 static int16_t take_for(lode_plan *plan, slots *s, const lode_step *step) {
   return step->periodic ? (int16_t)plan->nslots++ : take(plan, s);
@@ -240,6 +245,7 @@ static void place_operation(lode_plan *plan, slots *s, int v) {
     step->by_row =
         plan->cut == LODE_CUT_SINGLE || (plan->cut == LODE_CUT_ROWS && width_of(plan, v) >= LONG_ROW);
     if (!step->by_row) step->spread[k] = take(plan, s);
+    note_full(plan, step->spread[k]);
   }
   if (step->output < 0) step->slot = inherit(plan, s, v, arity);
   if (step->output < 0 && step->slot < 0) step->slot = take_for(plan, s, step);
@@ -341,6 +347,7 @@ void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_arg
   plan->isa = lode_isa_current();
   plan->cut = choose_cut(program, args);
   plan->odometer = false;
+  plan->full_slots = 0;
   plan->nslots = plan->widest = plan->element = 0;
   plan->cost = 0;
   plan->nrows = 1;
@@ -355,16 +362,23 @@ void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_arg
     plan->spread_slot[o] = -1;
     place_output(plan, o);
   }
-  for (int v = 0; v < program->nvalues; v++) place(plan, &s, v);
+  for (int v = 0; v < program->nvalues; v++) {
+    place(plan, &s, v);
+    if (plan->step[v].extent == LODE_EXTENT_FULL) note_full(plan, plan->step[v].slot);
+  }
   find_far(plan);
 }
 
 int64_t lode_plan_elements(const lode_plan *plan) {
   if (plan->nworking == 0) return ELEMENTS_IN_PLACE;
-  int inputs = 0;
-  for (int v = 0; v < plan->program->nvalues; v++) inputs += plan->step[v].in_place;
-  int64_t elements = L1_BYTES / ((plan->nslots + inputs + 1) * plan->element);
-  if (elements > MOST_ELEMENTS) elements = MOST_ELEMENTS;
+  int full = 1 + __builtin_popcountll(plan->full_slots); /* one for what is stored */
+  for (int v = 0; v < plan->program->nvalues; v++) full += plan->step[v].in_place;
+  /* Slots of one element a row take a fraction of the others' room. */
+  int64_t inner = plan->cut == LODE_CUT_ROWS ? plan->args->inner : 1;
+  int64_t narrow = plan->nslots - __builtin_popcountll(plan->full_slots);
+  int64_t each = full * inner + narrow, all = (full + narrow) * inner;
+  int64_t elements = L1_BYTES * inner / (each * plan->element), most = MOST_ELEMENTS * all / each;
+  if (elements > most) elements = most;
   return elements < LEAST_ELEMENTS ? LEAST_ELEMENTS : elements / 16 * 16;
 }
 

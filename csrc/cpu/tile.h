@@ -76,6 +76,8 @@ typedef struct lode_plan {
   int16_t far[LODE_MAX_ACCESSES];    /* inputs in place that come from memory: prefetched for the next tile */
   int nfar;
   int nworking; /* steps that do something for a tile */
+  uint64_t
+      full_slots; /* bit k: slot k holds full rows at times, not one element a row; slots from 64 on: no bit */
   int32_t nslots;
   int32_t widest;        /* elements in the widest row */
   int32_t element;       /* bytes of the largest element */
