@@ -181,10 +181,11 @@ static bool has_views(lode_node *node, bool moves, uint64_t epoch) {
   return false;
 }
 
-/* A walk over the recorded nodes below one, inputs first. With `best` it looks for the fused node whose
- * place in that order is nearest to `wanted`; `place` counts. */
+/* A walk over the recorded nodes below one, inputs first. It looks for the fused node of at most `most`
+ * elements whose place in that order is nearest to `wanted`; `place` counts. */
 typedef struct graph_search {
   uint64_t epoch;
+  int64_t most;
   int place, wanted, distance;
   lode_node *best;
 } graph_search;
@@ -197,18 +198,26 @@ static void search_below(lode_node *node, graph_search *search) {
     search_below(input, search);
     search->place++;
     int distance = abs(search->place - search->wanted);
-    if (!lode_fuses(input) || (search->best != NULL && distance >= search->distance)) continue;
+    if (!lode_fuses(input) || (search->best != NULL && distance >= search->distance) ||
+        lode_shape_count(&input->shape) > search->most)
+      continue;
     search->best = input;
     search->distance = distance;
   }
 }
 
-/* Computes the node that stands in the middle, so that what is left is about half. */
+/* Computes the node that stands in the middle, so that what is left is about half; one that is larger than the
+ * result (what an unrolled reduction reduces) only where there is no other. */
 static lode_status relieve(lode_node *source) {
   graph_search all = {.epoch = ++source->context->epoch};
   search_below(source, &all);
-  graph_search half = {.epoch = ++source->context->epoch, .wanted = all.place / 2};
+  int64_t size = lode_shape_count(&source->shape);
+  graph_search half = {.epoch = ++source->context->epoch, .most = size, .wanted = all.place / 2};
   search_below(source, &half);
+  if (half.best == NULL) {
+    half = (graph_search){.epoch = ++source->context->epoch, .most = INT64_MAX, .wanted = all.place / 2};
+    search_below(source, &half);
+  }
   if (half.best != NULL) lode_explain_cut(half.best, "what is above and below it does not fit in one program");
   if (half.best == NULL)
     return lode_fail(&source->context->error, LODE_SYSTEM, "compute: an operation does not fit in one program");
