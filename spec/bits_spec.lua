@@ -137,6 +137,18 @@ describe("results", function()
     assert.is_truthy(text:find("threads %d+\n$"), text)
   end)
 
+  it("have the same bits reduced where they lie and where they are computed", function()
+    for _, dtype in ipairs({ "f32", "f64", "i32" }) do
+      local x = (lode.rand({ 70000 }, { dtype = "f64", seed = 3 }) * 1000):to(dtype):compute()
+      for _, n in ipairs({ 15, 1023, 1024, 1025, 4095, 5121, 16384, 16400, 40000, 70000 }) do
+        local part = x[{ { 1, n } }]
+        for _, name in ipairs({ "sum", "max", "prod" }) do
+          assert.is_true(part[name](part):download() == (part * 1)[name](part * 1):download(), name .. " " .. n)
+        end
+      end
+    end
+  end)
+
   it("have the same bits after lode.set_threads", function()
     local x = lode.rand({ 100000, 7 }, { seed = 2 }):compute()
     local before = lode.get_threads()

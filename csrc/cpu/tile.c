@@ -244,7 +244,7 @@ typedef struct ahead {
   } input[LODE_MAX_ACCESSES];
 } ahead;
 
-static void look_ahead(ahead *a, const lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
+static __attribute__((noinline)) void look_ahead(ahead *a, const lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
   a->count = plan->nfar;
   for (int i = 0; i < a->count; i++) {
     const lode_step *step = &plan->step[plan->far[i]];
@@ -255,7 +255,7 @@ static void look_ahead(ahead *a, const lode_tile_state *state, const lode_plan *
   }
 }
 
-static void prefetch_share(ahead *a) {
+static __attribute__((noinline)) void prefetch_share(ahead *a) { /* not in the loop of who calls it */
   __asm__ __volatile__(""); /* else gcc takes this for a function without effect, and drops the call */
   for (int i = 0; i < a->count; i++) {
     uintptr_t next = a->input[i].next, end = next + a->input[i].share;

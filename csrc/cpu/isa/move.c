@@ -10,6 +10,9 @@ typedef uint8_t __attribute__((may_alias)) size1;
 typedef uint32_t __attribute__((may_alias)) size4;
 typedef uint64_t __attribute__((may_alias)) size8;
 
+/* For loops of vectors: inlined, their registers are saved by each call of who chooses among them. */
+#define OUT_OF_LINE __attribute__((noinline))
+
 /* Rows of few elements, dense on both sides: a copy of constant size is one or two instructions. */
 #define NARROW(T, k)                                                                                           \
   case k:                                                                                                      \
@@ -26,8 +29,8 @@ typedef uint64_t __attribute__((may_alias)) size8;
     return;                                                                                                    \
   }
 
-static void copy_rows(char *restrict d, int64_t drow, const char *restrict s, int64_t srow, int64_t rows,
-                      int64_t bytes) {
+static OUT_OF_LINE void copy_rows(char *restrict d, int64_t drow, const char *restrict s, int64_t srow,
+                                  int64_t rows, int64_t bytes) {
   if (bytes >= 8) {
     OVERLAPPING(8)
     OVERLAPPING(16)
@@ -69,7 +72,8 @@ static void copy_rows(char *restrict d, int64_t drow, const char *restrict s, in
     }                                                                                                          \
   }                                                                                                            \
                                                                                                                \
-  static void move_column_##T(T *restrict d, int64_t drow, const T *restrict s, int64_t srow, int64_t rows) {  \
+  static OUT_OF_LINE void move_column_##T(T *restrict d, int64_t drow, const T *restrict s, int64_t srow,      \
+                                          int64_t rows) {                                                      \
     switch (drow == 1 ? srow : -1) {                                                                           \
       STRIDE(0)                                                                                                \
       STRIDE(1)                                                                                                \
@@ -81,7 +85,7 @@ static void copy_rows(char *restrict d, int64_t drow, const char *restrict s, in
     }                                                                                                          \
   }                                                                                                            \
                                                                                                                \
-  static void spread_rows_##T(T *restrict d, const T *restrict s, int64_t rows, int64_t columns) {             \
+  static OUT_OF_LINE void spread_rows_##T(T *restrict d, const T *restrict s, int64_t rows, int64_t columns) { \
     switch (columns) {                                                                                         \
       SPREAD(2)                                                                                                \
       SPREAD(3)                                                                                                \
