@@ -244,7 +244,8 @@ typedef struct ahead {
   } input[LODE_MAX_ACCESSES];
 } ahead;
 
-static __attribute__((noinline)) void look_ahead(ahead *a, const lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
+static __attribute__((noinline)) void look_ahead(ahead *a, const lode_tile_state *state, const lode_plan *plan,
+                                                 const lode_tile *tile) {
   a->count = plan->nfar;
   for (int i = 0; i < a->count; i++) {
     const lode_step *step = &plan->step[plan->far[i]];
