@@ -378,6 +378,10 @@ def arguments(description, rounds):
     parser.add_argument("--dtypes", nargs="+", default=["f32", "f64"])
     parser.add_argument("--quick", action="store_true", help="smallest sizes, f32, few rounds: to see that it works")
     options = parser.parse_args()
+    names = [program.name for program in PROGRAMS]
+    unknown = sorted(set(options.only or []) - set(names))
+    if unknown:
+        parser.error("no program is called %s; there are %s" % (", ".join(unknown), ", ".join(names)))
     if options.quick:
         options.rounds, options.budget, options.dtypes = 3, 0.005, ["f32"]
     return options

@@ -1,6 +1,6 @@
 # Which Lua lode is built for, where its headers are, and how scripts are run.
 #
-# LUA is a name (luajit, lua5.1, lua5.2, lua5.3, lua5.4) or the path of an interpreter,
+# LUA is a name (luajit, lua5.1, lua5.3, lua5.4) or the path of an interpreter,
 # as LuaRocks gives it. LUA_INCDIR is looked for where it is not given.
 
 LUA      ?= luajit

@@ -257,9 +257,29 @@ describe("var and std", function()
     assert.same({ { 1 }, { 0 } }, n:var(2, { keepdims = true }):totable())
     assert.equal("f32", n:std().dtype)
     assert.equal(0, lode.ones({ 1 }, options):var():item())
+    assert.equal(math.huge, n:var({ correction = 4 }):item())
     for _, x in ipairs({ lode.ones({ 1 }, options):var({ correction = 1 }),
       lode.ones({ 2 }, options):std({ correction = 3 }), lode.zeros({ 0 }, options):var() }) do
       assert.is_true(x:item() ~= x:item())
+    end
+  end)
+end)
+
+describe("a script's -0.0", function()
+  each_device("keeps its sign as a scalar", function(device)
+    local zero = -1 / math.huge
+    for _, dtype in ipairs({ "f32", "f64" }) do
+      local options = { dtype = dtype, device = device }
+      local one = lode.ones({ 1 }, options)
+      local x = lode.ones({}, options)
+      x:upload(zero)
+      for name, got in pairs({
+        divisor = one / zero, tensor = 1 / lode.tensor(zero, options), full = 1 / lode.full({ 1 }, zero, options),
+        product = 1 / (one * zero), where = 1 / lode.where(one:greater(0), zero, one), upload = 1 / x,
+      }) do
+        assert(got:item() == -math.huge, dtype .. ": " .. name)
+      end
+      assert.equal(1, (lode.ones({ 1 }, { dtype = "i32", device = device }) + zero):item())
     end
   end)
 end)

@@ -167,7 +167,8 @@ static lode_status finish_node(lode_planner *p, uint64_t epoch, lode_node *node)
       input->inlined = false;
       LODE_TRY(add_cut(p, input));
     }
-    int level = input->level + (input->cut && !input->inlined && !lode_fuses(input));
+    bool apart = input->cut && !input->inlined && !lode_fuses(input) && lode_row_of_reduction(input) < 0;
+    int level = input->level + apart;
     if (level > node->level) node->level = level;
   }
   LODE_TRY(push(p->context, &p->seen, node));

@@ -69,6 +69,11 @@ void lode_explain_pass(const lode_device *device, const lode_program *program, c
              args->inner, program->rows ? " by rows" : "", l.text, reads, program->noutputs);
 }
 
+void lode_explain_work(const lode_node *node, const char *what) {
+  lode_text shape;
+  if (lode_tracing()) lode_trace("%s: %s %s", node->device->name, what, lode_shape_print(&node->shape, &shape));
+}
+
 /* ---- what ends a pass -------------------------------------------------------------------- */
 
 static const char *name_of(const lode_node *node) {

@@ -425,6 +425,7 @@ static lode_status run_product(lode_node *node, lode_node *a, lode_node *b, lode
   as_matrix(a, &args.a);
   as_matrix(b, &args.b);
   if (lode_shape_count(&node->shape) == 0) return LODE_OK;
+  lode_explain_work(node, "a product");
   lode_count(node->device, LODE_COUNT_products);
   lode_status status;
   LODE_WITH_LADDER(context, node->device, status, node->device->api->product(stream, &args, &context->error));
@@ -488,6 +489,7 @@ static lode_status run_factor(lode_node *node, lode_node *a, lode_factor *factor
                            .pivots = factor->pivots->block,
                            .info = factor->info->block,
                            .outcome = factor->outcome};
+  lode_explain_work(node, "a factorization");
   lode_count(node->device, LODE_COUNT_factors);
   lode_status status;
   LODE_WITH_LADDER(context, node->device, status, node->device->api->factor(stream, &args, &context->error));
@@ -543,6 +545,7 @@ static lode_status run_solve(lode_node *node, lode_storage *x) {
                           .outcome = factor->outcome,
                           .x = x->block};
   if (lode_shape_count(&node->shape) > 0) {
+    lode_explain_work(node, "a solve");
     lode_count(node->device, LODE_COUNT_solves);
     lode_status status = node->device->api->solve(stream, &args, &context->error);
     if (status == LODE_NOMEM) { /* as LODE_WITH_LADDER, but x may have been overwritten */

@@ -67,7 +67,7 @@ struct lode_node {
   bool apart;    /* gets memory before it is used, though it could be fused */
   bool reached;  /* some group's program has it */
   bool unrolled; /* a reduction that is fused as the operations it is made of */
-  int level;     /* how many computations with memory of their own stand below */
+  int level;     /* how many computations stand below that can be in no common program */
   int group;     /* of the planner's: the last that reached it */
 
   int weight; /* upper bound of the recorded nodes below, itself included */

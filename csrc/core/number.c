@@ -35,8 +35,9 @@ lode_status lode_scalar_from(lode_error *error, const char *who, const lode_oper
   if (lode_dtype_kind(dtype) == LODE_KIND_FLOAT) {
     uint64_t control = lode_control_enter();
     volatile int64_t integer = number->integer; /* so that nothing is converted outside of the two calls */
-    volatile double x = number->integer_valued ? (double)integer : number->number;
-    if (dtype == LODE_F32) out->f32 = number->integer_valued ? (float)integer : (float)x;
+    bool exact = number->integer_valued && integer != 0; /* an integer has no -0.0 */
+    volatile double x = exact ? (double)integer : number->number;
+    if (dtype == LODE_F32) out->f32 = exact ? (float)integer : (float)x;
     else out->f64 = x;
     lode_control_leave(control);
     return LODE_OK;

@@ -119,8 +119,9 @@ lode_status lode_plan_copy(lode_node *node, lode_node *source);
 /* The elements of `source`, recorded or not, into row-major `storage`. */
 lode_status lode_plan_into(lode_node *source, lode_storage *storage, lode_fault **fault);
 
-/* explain.c, for LODE_TRACE: a pass; a node that gets memory that nobody asked for, and why. */
+/* explain.c, for LODE_TRACE: a pass; other work; a node that gets memory that nobody asked for, and why. */
 void lode_explain_pass(const lode_device *device, const lode_program *program, const lode_args *args);
+void lode_explain_work(const lode_node *node, const char *what); /* other work: what makes `node` */
 void lode_explain_cut(const lode_node *node, const char *why);
 const char *lode_explain_reduction(const lode_node *node);
 

@@ -31,10 +31,12 @@ static lode_status reshape_target(lode_node *input, const int64_t *dims, int cou
   LODE_TRY(lode_shape_check(error, "reshape", shape));
   known = lode_shape_count(shape);
   if (open >= 0 && known > 0) shape->dim[open] = size / known;
-  if (lode_shape_count(shape) != size || (open >= 0 && known == 0))
+  if (lode_shape_count(shape) != size || (open >= 0 && known == 0)) {
+    if (open >= 0) shape->dim[open] = -1; /* as the script wrote it */
     return lode_fail(error, LODE_INVALID, "reshape: shape %s with %" PRId64 " element%s cannot become %s",
                      lode_shape_print(&input->shape, &from), size, size == 1 ? "" : "s",
                      lode_shape_print(shape, &to));
+  }
   return LODE_OK;
 }
 

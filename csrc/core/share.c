@@ -196,9 +196,14 @@ static void reach_reduction(lode_planner *p, int g, lode_node *node) {
 }
 
 /* Could the group store this cut too? If not, the cut has memory when the group's program reads it. */
-static bool may_join(const lode_group *group, const lode_node *cut) {
+static bool may_join(const lode_planner *p, lode_group *group, const lode_node *cut) {
   const lode_node *first = group->node[0];
   if (cut->level != first->level || cut->device != first->device) return false;
+  if (!lode_fuses(cut)) { /* a reduction that was asked for; one that several groups use is done apart */
+    if (cut->wanted != p->context->epoch || lode_row_of_reduction(cut) < 0) return false;
+    lode_row_space own = lode_space_of_reduction(cut);
+    return takes_space(group, &own);
+  }
   if (group->space.ndim >= 0) return fits_space(&group->space, &cut->shape);
   int64_t a[LODE_MAX_DIMS], b[LODE_MAX_DIMS];
   int n = dims_of(&first->shape, a), m = dims_of(&cut->shape, b), least = n < m ? n : m;
@@ -209,10 +214,10 @@ static void reach(lode_planner *p, int g, lode_node *node) {
   for (int i = 0; i < node->ninputs; i++) {
     lode_node *input = node->input[i];
     if (input->storage != NULL || (input->reached && input->group == g)) continue;
-    if (input->cut && !input->inlined && !(lode_fuses(input) && may_join(&p->group[g], input))) continue;
+    if (input->cut && !input->inlined && !may_join(p, &p->group[g], input)) continue;
     bool shared = input->reached;
     input->reached = true;
-    if (input->kind == LODE_NODE_REDUCE && !input->unrolled) {
+    if (input->inlined) {
       if (shared) input->inlined = false;
       else reach_reduction(p, g, input);
       if (!input->inlined) continue;

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "system.h"
@@ -12,7 +13,8 @@ bool lode_tracing(void) {
   static atomic_int tracing = -1; /* -1: not looked at yet */
   int known = atomic_load_explicit(&tracing, memory_order_relaxed);
   if (known < 0) {
-    known = lode_environment("LODE_TRACE") != NULL;
+    const char *set = lode_environment("LODE_TRACE");
+    known = set != NULL && strcmp(set, "0") != 0;
     atomic_store_explicit(&tracing, known, memory_order_relaxed);
   }
   return known != 0;

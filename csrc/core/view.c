@@ -12,8 +12,8 @@
 lode_status lode_dim_resolve(lode_error *error, const char *who, int64_t dim, int ndim, int *out) {
   int64_t from_zero = dim > 0 ? dim - 1 : dim + ndim;
   if (dim == 0 || from_zero < 0 || from_zero >= ndim)
-    return lode_fail(error, LODE_INVALID, "%s: dim %" PRId64 " of a tensor with %d dim%s", who, dim, ndim,
-                     ndim == 1 ? "" : "s");
+    return lode_fail(error, LODE_INVALID, "%s: dim %" PRId64 " of a tensor with %d dim%s%s", who, dim, ndim,
+                     ndim == 1 ? "" : "s", dim == 0 ? " (dims are counted from 1)" : "");
   *out = (int)from_zero;
   return LODE_OK;
 }

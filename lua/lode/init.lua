@@ -132,6 +132,10 @@ return setmetatable(lode, {
     if hint then error(("lode: there is no function '%s' (%s)"):format(name, hint), 2) end
   end,
   __newindex = function(_, name, value)
-    if name == "jit" then core.jit(value) else rawset(lode, name, value) end
+    if name == "jit" then return core.jit(value) end
+    if name == "default_device" or name == "default_dtype" then
+      error(("lode: lode.%s is set by lode.set_default{ %s = ... }"):format(name, name:sub(9)), 2)
+    end
+    rawset(lode, name, value)
   end,
 })
