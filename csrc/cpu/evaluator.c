@@ -130,16 +130,19 @@ static void store_outputs(lode_tile_state *state, const lode_plan *plan, const l
   }
 }
 
-/* Units are tiles: down the rows, or, where rows are cut, along the columns of each group of rows. */
+/* Units are tiles: along the columns of each group of rows; or down the rows of each group of columns, where
+ * what is the same in every row is kept from tile to tile. */
 static void store_units(lode_pass *pass, lode_tile_state *state, char *workspace, int64_t first,
                         int64_t count) {
   (void)workspace;
   const lode_plan *plan = &pass->plan;
   const lode_args *args = plan->args;
   int64_t across = (args->inner + plan->columns - 1) / plan->columns;
+  int64_t down = (plan->nrows + plan->rows - 1) / plan->rows, each = plan->keeps ? down : across;
   for (int64_t unit = first; unit < first + count; unit++) {
-    int64_t down = unit / across;
-    lode_tile tile = {down * plan->rows, plan->rows, (unit - down * across) * plan->columns, plan->columns};
+    int64_t slow = unit / each, fast = unit - slow * each, row = plan->keeps ? fast : slow,
+            column = plan->keeps ? slow : fast;
+    lode_tile tile = {row * plan->rows, plan->rows, column * plan->columns, plan->columns};
     if (tile.rows > plan->nrows - tile.row) tile.rows = plan->nrows - tile.row;
     if (tile.columns > args->inner - tile.column) tile.columns = args->inner - tile.column;
     lode_tile_evaluate(state, plan, &tile);

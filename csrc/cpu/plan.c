@@ -346,7 +346,7 @@ void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_arg
   plan->args = args;
   plan->isa = lode_isa_current();
   plan->cut = choose_cut(program, args);
-  plan->odometer = false;
+  plan->odometer = plan->keeps = false;
   plan->full_slots = 0;
   plan->nslots = plan->widest = plan->element = 0;
   plan->cost = 0;
@@ -356,7 +356,10 @@ void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_arg
   slots s;
   s.nfree = 0;
   find_last_uses(program, &s);
-  for (int v = 0; v < program->nvalues; v++) classify(plan, v);
+  for (int v = 0; v < program->nvalues; v++) {
+    classify(plan, v);
+    plan->keeps = plan->keeps || plan->step[v].periodic;
+  }
   for (int o = 0; o < program->noutputs; o++) {
     plan->direct[o] = false;
     plan->spread_slot[o] = -1;

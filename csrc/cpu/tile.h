@@ -69,6 +69,7 @@ typedef struct lode_plan {
   const lode_args *args;
   const lode_isa *isa;
   lode_cut cut;
+  bool keeps;                    /* some value is periodic */
   bool odometer;                 /* some access needs the index of a row */
   bool direct[LODE_MAX_OUTPUTS]; /* its value is made where it is stored */
   int16_t
