@@ -387,6 +387,18 @@ def arguments(description, rounds):
     return options
 
 
+def by_dtype(rows):
+    """For each dtype that has rows: its name, its rows, and the row of the cost of so many samples ({}: none)."""
+    for dtype in ("f32", "f64"):
+        ours = [row for row in rows if row["dtype"] == dtype]
+
+        def cost(samples):
+            return next((row for row in ours if (row["program"], row["size"]) == ("smoothness", samples)), {})
+
+        if ours:
+            yield dtype, ours, cost
+
+
 def compare(options, device, kinds, groups, bars, modes={}):
     """All of it: the rows as they are measured, the bars, the JSON."""
     comparison = Comparison(options, device, kinds, groups, modes)

@@ -8,7 +8,7 @@ The last lines say which bars are met. Nothing else should run meanwhile. harnes
 measured, programs.py and programs.lua what, peers.py in which mode of each peer. The cost is timed replayed
 by lode.graph too.
 """
-from harness import arguments, bar, compare, figure, geometric_mean, of_copy, twelve, worst
+from harness import arguments, bar, by_dtype, compare, figure, geometric_mean, of_copy, twelve, worst
 from peers import ON_CPU
 
 GROUPS = {
@@ -20,13 +20,7 @@ MODES = {("smoothness", "1000"): ("replayed",)}
 
 def bars(rows):
     lines = []
-    for dtype in ("f32", "f64"):
-        ours = [row for row in rows if row["dtype"] == dtype]
-        if not ours:
-            continue
-
-        def cost(samples):
-            return next((row for row in ours if (row["program"], row["size"]) == ("smoothness", samples)), {})
+    for dtype, ours, cost in by_dtype(rows):
 
         def numpy(row):
             return figure(row, "peers", "numpy")

@@ -9,7 +9,7 @@ how it is measured, programs.py and programs.lua what, peers.py in which mode of
 compared with an empty kernel too, and lode with itself: enqueued without a wait, replayed by lode.graph,
 its result read, and its samples uploaded before.
 """
-from harness import arguments, bar, compare, figure, geometric_mean, of_copy, twelve, worst
+from harness import arguments, bar, by_dtype, compare, figure, geometric_mean, of_copy, twelve, worst
 from peers import ON_GPU
 
 GROUPS = {"best": [kind.name for kind in ON_GPU]}
@@ -18,13 +18,7 @@ MODES = {("smoothness", "1000"): ("enqueue", "replayed", "read", "upload", "empt
 
 def bars(rows):
     lines = []
-    for dtype in ("f32", "f64"):
-        ours = [row for row in rows if row["dtype"] == dtype]
-        if not ours:
-            continue
-
-        def cost(samples):
-            return next((row for row in ours if (row["program"], row["size"]) == ("smoothness", samples)), {})
+    for dtype, ours, cost in by_dtype(rows):
 
         def compiled(row):
             return figure(row, "peers", "torch.compile")

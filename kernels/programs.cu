@@ -238,20 +238,21 @@ template <class J> LODE_DEVICE typename J::T reduce_row(const typename J::T *x, 
   return result;
 }
 
-#define ROW_JOB(dtype, T_, U_, name, start, expr)                                                              \
-  struct name##_of_row_##dtype {                                                                               \
+/* A job of templates.h as far as all have it: dense jobs add where elements lie. */
+#define JOB(dtype, T_, U_, name, start, expr)                                                                  \
+  struct name##_job_##dtype {                                                                                  \
     typedef T_ T;                                                                                              \
     typedef U_ U;                                                                                              \
     LODE_DEVICE T identity() { return (start); }                                                               \
     LODE_DEVICE T combine(T a, T b) { return (expr); }                                                         \
   };
-#define LODE_REDUCE(name, rule, start, expr) rule(ROW_JOB, name, start, expr)
+#define LODE_REDUCE(name, rule, start, expr) rule(JOB, name, start, expr)
 #include "core/ops.def"
 
 #define ROW_CASE(dtype, T, U, name)                                                                            \
   case KEY(LODE_RED_##name, LODE_##dtype): {                                                                   \
     EACH(n)                                                                                                    \
-    ((T *)slot_of(at, v))[i] = reduce_row<name##_of_row_##dtype>((const T *)from + (int64_t)i * width, width); \
+    ((T *)slot_of(at, v))[i] = reduce_row<name##_job_##dtype>((const T *)from + (int64_t)i * width, width);    \
   } break;
 
 LODE_DEVICE void reduce_rows(const lode_interpret_parameters &p, const tile &at, int v) {
@@ -329,14 +330,10 @@ template <class T> LODE_DEVICE void put_result(const lode_result &out, int64_t k
 }
 
 /* A job of templates.h over dense memory. */
-#define DENSE_JOB(dtype, T_, U_, name, start, expr)                                                            \
-  struct name##_##dtype {                                                                                      \
-    typedef T_ T;                                                                                              \
-    typedef U_ U;                                                                                              \
+#define DENSE_JOB(dtype, T_, U, name)                                                                          \
+  struct name##_##dtype : name##_job_##dtype {                                                                 \
     typedef int64_t I;                                                                                         \
     typedef int64_t place;                                                                                     \
-    LODE_DEVICE T identity() { return (start); }                                                               \
-    LODE_DEVICE T combine(T a, T b) { return (expr); }                                                         \
     LODE_DEVICE place at(const lode_reduce_parameters &p, I k, I j) { return k * p.length * p.columns + j; }   \
     LODE_DEVICE T get(const lode_reduce_parameters &p, place at, I e) {                                        \
       return lode_load((const T *)p.x + (at + e * p.columns));                                                 \
@@ -345,13 +342,11 @@ template <class T> LODE_DEVICE void put_result(const lode_result &out, int64_t k
       put_result(p.out, p.first + k, j, x);                                                                    \
     }                                                                                                          \
   };
-#define LODE_REDUCE(name, rule, start, expr) rule(DENSE_JOB, name, start, expr)
+#define LODE_REDUCE(name, rule, start, expr) rule(DENSE_JOB, name)
 #include "core/ops.def"
 
-#define REDUCE_KEY(reduction, dtype) ((reduction)*LODE_NDTYPES + (dtype))
-
 #define REDUCE_CASE(dtype, T, U, name)                                                                         \
-  case REDUCE_KEY(LODE_RED_##name, LODE_##dtype):                                                              \
+  case KEY(LODE_RED_##name, LODE_##dtype):                                                                     \
     lode_reduce_lanes<name##_##dtype>(p, (T *)lanes, s, p.length, (T *)p.partial, before, p.all);              \
     break;
 
@@ -364,7 +359,7 @@ LODE_KERNEL(reduce, lode_reduce_parameters) {
   s.group = (uint32_t)p.group;
   s.groups = p.groups;
   const int64_t before = p.first * p.all + p.before; /* partial results are those of all kept indices */
-  switch (REDUCE_KEY(p.reduction, p.dtype)) {
+  switch (KEY(p.reduction, p.dtype)) {
 #define LODE_REDUCE(name, rule, start, expr) rule(REDUCE_CASE, name)
 #include "core/ops.def"
   }
@@ -405,13 +400,13 @@ template <class J> LODE_DEVICE void combine_groups(const lode_combine_parameters
 }
 
 #define COMBINE_CASE(dtype, T, U, name)                                                                        \
-  case REDUCE_KEY(LODE_RED_##name, LODE_##dtype):                                                              \
+  case KEY(LODE_RED_##name, LODE_##dtype):                                                                     \
     combine_groups<name##_##dtype>(p, (T *)shared);                                                            \
     break;
 
 LODE_KERNEL(combine, lode_combine_parameters) {
   LODE_SHARED uint64_t shared[LODE_COMBINE_ELEMENTS];
-  switch (REDUCE_KEY(p.reduction, p.dtype)) {
+  switch (KEY(p.reduction, p.dtype)) {
 #define LODE_REDUCE(name, rule, start, expr) rule(COMBINE_CASE, name)
 #include "core/ops.def"
   }

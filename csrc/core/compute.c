@@ -71,8 +71,10 @@ static lode_status add_cut(lode_planner *p, lode_node *node) {
 static uint64_t mix(uint64_t hash, uint64_t word) { return (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15); }
 
 static uint64_t mix_view(uint64_t hash, const lode_view *view, int ndim) {
-  for (int d = 0; d < ndim; d++)
-    hash = mix(mix(hash, (uint64_t)view->start[d]), (uint64_t)view->step[d] << 8 | (uint8_t)view->src[d]);
+  for (int d = 0; d < ndim; d++) {
+    uint64_t step = view->src[d] >= 0 ? (uint64_t)view->step[d] : 0;
+    hash = mix(mix(hash, (uint64_t)view->start[d]), step << 8 | (uint8_t)view->src[d]);
+  }
   return hash;
 }
 
@@ -89,12 +91,6 @@ static size_t hash_of(const lode_node *node) {
   else if (node->kind == LODE_NODE_REDUCE) hash = mix(hash, node->as.mask);
   else if (node->kind == LODE_NODE_CONCAT) hash = mix(hash, (uint64_t)node->as.dim);
   return (size_t)(hash >> 40) % LODE_SAME_ENTRIES;
-}
-
-static bool same_view(const lode_view *a, const lode_view *b, int ndim) {
-  for (int d = 0; d < ndim; d++)
-    if (a->start[d] != b->start[d] || a->step[d] != b->step[d] || a->src[d] != b->src[d]) return false;
-  return true;
 }
 
 /* The elements of both are alike, and made of the same nodes. */
@@ -116,7 +112,7 @@ static bool same_value(const lode_node *a, const lode_node *b) {
   case LODE_NODE_REDUCE:
     return a->as.mask == b->as.mask;
   case LODE_NODE_VIEW:
-    return same_view(&a->as.view, &b->as.view, a->input[0]->shape.ndim);
+    return lode_view_same(&a->as.view, &b->as.view, a->input[0]->shape.ndim);
   case LODE_NODE_OP:
   case LODE_NODE_CAST:
     return true;

@@ -32,16 +32,9 @@ static lode_emit_result emit_value(lode_planner *p, lode_node *node, const lode_
 
 /* ---- values ------------------------------------------------------------------ */
 
-static bool same_map(const lode_map *a, const lode_map *b, int ndim) {
-  for (int d = 0; d < ndim; d++)
-    if (a->src[d] != b->src[d] || a->start[d] != b->start[d] || (a->src[d] >= 0 && a->step[d] != b->step[d]))
-      return false;
-  return true;
-}
-
 static int find_value(const lode_planner *p, const lode_node *node, const lode_map *map) {
   for (int i = 0; i < p->nmet; i++)
-    if (p->met[i].node == node && same_map(&p->met[i].map, map, node->shape.ndim)) return p->met[i].value;
+    if (p->met[i].node == node && lode_view_same(&p->met[i].map, map, node->shape.ndim)) return p->met[i].value;
   return -1;
 }
 

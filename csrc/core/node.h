@@ -176,6 +176,8 @@ void lode_view_identity(const lode_node *input, lode_view *view);
 void lode_view_fix(lode_view *view, int dim, int64_t start); /* one index along the input's dim */
 /* `outer` of `inner` of something with ndim dims, as one view. */
 lode_view lode_view_compose(const lode_view *outer, const lode_view *inner, int ndim);
+/* Whether two views of something with ndim dims are the same. */
+bool lode_view_same(const lode_view *a, const lode_view *b, int ndim);
 /* What a recorded view looks at; the node itself if it is none. */
 lode_node *lode_node_base(lode_node *node);
 /* Turns a VIEW node whose base has memory into a leaf; false: the base is still recorded. */

@@ -65,7 +65,7 @@ struct lode_planner {
     lode_node *node;
     uint64_t epoch;
   } same[LODE_SAME_ENTRIES];
-  struct lode_group *group; /* share.c's */
+  lode_group *group; /* share.c's */
   int ngroups, group_room;
 
   /* The iteration space: ndim dims of extent[], row-major; the box [lo, hi) in it. `inner` is the dim

@@ -37,7 +37,7 @@ static int dims_of(const lode_shape *shape, int64_t dim[LODE_MAX_DIMS]) {
 }
 
 int lode_row_of_reduction(const lode_node *node) {
-  if (node->kind != LODE_NODE_REDUCE || node->input[0] == NULL) return -1;
+  if (node->kind != LODE_NODE_REDUCE) return -1;
   const lode_shape *shape = &node->input[0]->shape;
   int row = shape->ndim - 1;
   while (row >= 0 && shape->dim[row] == 1) row--;

@@ -68,6 +68,13 @@ lode_view lode_view_compose(const lode_view *outer, const lode_view *inner, int 
   return result;
 }
 
+bool lode_view_same(const lode_view *a, const lode_view *b, int ndim) {
+  for (int d = 0; d < ndim; d++)
+    if (a->src[d] != b->src[d] || a->start[d] != b->start[d] || (a->src[d] >= 0 && a->step[d] != b->step[d]))
+      return false;
+  return true;
+}
+
 lode_node *lode_node_base(lode_node *node) {
   while (node->storage == NULL && node->kind == LODE_NODE_VIEW) node = node->input[0];
   return node;
