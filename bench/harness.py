@@ -157,6 +157,8 @@ class Comparison:
 
     def __init__(self, options, device, kinds, groups, modes):
         self.options, self.device, self.groups, self.modes = options, device, groups, modes
+        if options.peers is not None:
+            kinds = [kind for kind in kinds if kind.name in options.peers]
         self.peers, self.absent = peers_.gather(kinds, device)
         self.names = [kind.name for kind in kinds]
         try:
@@ -376,6 +378,7 @@ def arguments(description, rounds):
     parser.add_argument("--only", nargs="+", help="programs")
     parser.add_argument("--sizes", nargs="+", help="small, cache, memory; samples of the cost")
     parser.add_argument("--dtypes", nargs="+", default=["f32", "f64"])
+    parser.add_argument("--peers", nargs="*", help="only these; none: lode and the copy alone")
     parser.add_argument("--quick", action="store_true", help="smallest sizes, f32, few rounds: to see that it works")
     options = parser.parse_args()
     names = [program.name for program in PROGRAMS]
