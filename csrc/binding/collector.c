@@ -17,12 +17,18 @@
 enum {
   FLOOR = 4 << 20,      /* bytes; less than this held needs no driving, and a period is no shorter */
   SLACK = 12 << 20,     /* bytes held beyond the live ones that steps alone may leave */
-  WORK = 4,             /* cycles' worth of heap in a period: step units are KiB allocated, which each
-                         * Lua multiplies by a factor of its own (1 in 5.3, more elsewhere), and 5.3 and
-                         * 5.4 count them against the pause of one heap first */
   FULL_COLLECTIONS = 2, /* the first finalizes, the second frees what finalizers let go */
   FULL_ATTEMPTS = 16    /* finalizers that raise cut a full collection short */
 };
+
+/* Heaps of step units in a period. Units are KiB allocated, of which 5.1 and LuaJIT make twice as much work: a
+ * cycle is done after 1.1 heaps. Elsewhere the factor is another (1 in 5.3), and a pause of one heap is counted
+ * first. */
+#if LUA_VERSION_NUM == 501
+static const double WORK = 1.25;
+#else
+static const double WORK = 4;
+#endif
 
 /* One protected run; true: a cycle has ended. `amount`: see collect() in state.c. */
 static bool run_collector(const lode_call *c, int amount, bool *raised) {

@@ -8,7 +8,8 @@
  * CUDA 13.0, where a loop over two streams grew without bound.) Nothing here waits, but for trim.
  *
  * The pool's calls take about a microsecond, much against a small kernel's two: so before it stands a
- * *front* for each stream, lists of free small blocks that later work on the same stream may have at once.
+ * *front* for each stream, lists of free blocks that later work on the same stream may have at once: many small
+ * ones, and a few large ones of each size, which go back before the pool would have to grow.
  *
  * Where the driver has no pools (some virtual GPUs; LODE_CUDA_POOL=0 tries it out), blocks of all sizes are
  * kept in fronts. They are cuMemAlloc's, and only trim gives them back: cuMemFree waits for the device.
@@ -31,8 +32,9 @@ enum {
   SMALL_CLASSES = 8, /* GRAIN << 0..7: up to SMALL bytes, powers of two */
   SMALL = GRAIN << (SMALL_CLASSES - 1),
   SMALL_SHIFT = 16,                                 /* SMALL is 2^16 */
-  CLASSES = SMALL_CLASSES + 8 * (62 - SMALL_SHIFT), /* then eighths of powers of two: without pools */
+  CLASSES = SMALL_CLASSES + 8 * (62 - SMALL_SHIFT), /* then eighths of powers of two */
   KEPT = 64,                                        /* small blocks of a class in a front over a pool */
+  LARGE_KEPT = 4,                                   /* large ones; none under a budget */
   PIECE = 32 << 20, /* a pool takes memory from the system in pieces of this, if not more is asked for */
   SWEEP = 8         /* blocks of the queue that one allocation looks at */
 };
@@ -41,7 +43,7 @@ typedef struct lode_cuda_front {
   struct lode_cuda_front *next; /* of the device's */
   lode_cuda_stream *stream;     /* NULL once it is gone: then the blocks may be used in any order */
   int64_t holders;              /* blocks whose home this is, and the stream */
-  int kept[SMALL_CLASSES];
+  int kept[CLASSES];
   lode_cuda_block *list[CLASSES];
 } lode_cuda_front;
 
@@ -50,6 +52,7 @@ struct lode_cuda_memory {
   CUmemoryPool pool; /* NULL: without */
   CUstream freeing;  /* for blocks whose home is gone */
   bool exact, fill;  /* LODE_CUDA_POOL=exact, LODE_DEBUG_FILL */
+  bool limited;      /* there is a budget */
   CUevent mark;      /* for trim */
   lode_cuda_blocks blocks;
   lode_cuda_front *fronts;
@@ -81,6 +84,7 @@ static lode_status open_memory(lode_cuda_device *device, struct lode_cuda_memory
   if (device->has_pools) LODE_TRY(make_pool(device, memory, error));
   LODE_CU(error, cuStreamCreate, &memory->freeing, CU_STREAM_NON_BLOCKING);
   LODE_TRY(lode_cuda_event_handle_new(&memory->mark, error));
+  memory->limited = atomic_load(&device->budget) > 0;
   device->memory = memory;
   return set_threshold(device, error);
 }
@@ -100,19 +104,21 @@ lode_status lode_cuda_memory_open(lode_cuda_device *device, lode_error *error) {
 
 /* ---- classes ------------------------------------------------------------------ */
 
-/* The class that holds `bytes` (up to 2^61); -1: blocks of this size are not kept. */
+/* The class that holds `bytes` (up to 2^61); -1: blocks are not kept. */
 static int class_of(const struct lode_cuda_memory *memory, size_t bytes) {
   if (memory->exact) return -1;
   if (bytes <= SMALL) return bytes <= GRAIN ? 0 : 64 - __builtin_clzll((bytes - 1) / GRAIN);
-  if (memory->pool != NULL) return -1;
   int shift = 63 - __builtin_clzll(bytes - 1);
   size_t eighths = ((bytes - 1) >> (shift - 3)) + 1; /* 9..16 */
   return SMALL_CLASSES + (shift - SMALL_SHIFT) * 8 + (int)(eighths - 9);
 }
 
+/* Large blocks of a pool are as large as was asked for; without one, as their class, so that they serve again.
+ */
 static size_t capacity_of(const struct lode_cuda_memory *memory, int klass, size_t bytes) {
-  if (klass < 0) return memory->exact ? bytes : (bytes + GRAIN - 1) / GRAIN * GRAIN;
+  if (memory->exact) return bytes;
   if (klass < SMALL_CLASSES) return (size_t)GRAIN << klass;
+  if (memory->pool != NULL) return (bytes + GRAIN - 1) / GRAIN * GRAIN;
   int shift = SMALL_SHIFT + (klass - SMALL_CLASSES) / 8;
   return (size_t)((klass - SMALL_CLASSES) % 8 + 9) << (shift - 3);
 }
@@ -133,16 +139,18 @@ static void set_home(lode_cuda_block *block, lode_cuda_front *front) {
 }
 
 static void push(lode_cuda_front *front, lode_cuda_block *block) {
-  if (block->klass < SMALL_CLASSES) front->kept[block->klass]++;
+  front->kept[block->klass]++;
   block->next = front->list[block->klass];
   front->list[block->klass] = block;
 }
 
-static lode_cuda_block *pop(lode_cuda_front *front, int klass) {
-  lode_cuda_block *block = front->list[klass];
-  if (block == NULL) return NULL;
-  if (klass < SMALL_CLASSES) front->kept[klass]--;
-  front->list[klass] = block->next;
+/* The block that was kept last of those that hold `bytes`, or NULL. */
+static lode_cuda_block *pop(lode_cuda_front *front, int klass, size_t bytes) {
+  lode_cuda_block **link = &front->list[klass], *block;
+  while (*link != NULL && (*link)->capacity < bytes) link = &(*link)->next;
+  if ((block = *link) == NULL) return NULL;
+  front->kept[klass]--;
+  *link = block->next;
   return block;
 }
 
@@ -157,6 +165,12 @@ static void give_back(struct lode_cuda_memory *memory, lode_cuda_block *block, C
   forget(memory, block);
 }
 
+/* How many blocks of a class a front over a pool keeps. */
+static int most_kept(const struct lode_cuda_memory *memory, int klass) {
+  if (klass < SMALL_CLASSES) return KEPT;
+  return memory->limited ? 0 : LARGE_KEPT;
+}
+
 /* For use, or back to the pool, in the order of its home. */
 static void return_home(struct lode_cuda_memory *memory, lode_cuda_block *block) {
   lode_cuda_front *home = block->home;
@@ -164,7 +178,7 @@ static void return_home(struct lode_cuda_memory *memory, lode_cuda_block *block)
   if (memory->pool == NULL) {
     if (!alive) set_home(block, NULL);
     push(alive ? home : &memory->idle, block);
-  } else if (alive && block->klass >= 0 && home->kept[block->klass] < KEPT) {
+  } else if (alive && block->klass >= 0 && home->kept[block->klass] < most_kept(memory, block->klass)) {
     push(home, block);
   } else {
     give_back(memory, block, alive ? home->stream->handle : memory->freeing);
@@ -196,16 +210,40 @@ static void sweep_queue(struct lode_cuda_memory *memory, int most) {
   }
 }
 
-static lode_cuda_block *reuse(struct lode_cuda_memory *memory, lode_cuda_front *front, int klass) {
-  lode_cuda_block *block = pop(front, klass);
+static lode_cuda_block *reuse(struct lode_cuda_memory *memory, lode_cuda_front *front, int klass,
+                              size_t bytes) {
+  lode_cuda_block *block = pop(front, klass, bytes);
   if (block == NULL && memory->queue != NULL) {
     sweep_queue(memory, SWEEP);
-    block = pop(front, klass);
+    block = pop(front, klass, bytes);
   }
   if (block != NULL || memory->pool != NULL) return block;
-  block = pop(&memory->idle, klass);
+  block = pop(&memory->idle, klass, bytes);
   if (block != NULL) set_home(block, front);
   return block;
+}
+
+/* Gives up a front's blocks from `first` class on; without a pool, they go to `list`. */
+static void empty_front(struct lode_cuda_memory *memory, lode_cuda_front *front, int first,
+                        lode_cuda_block **list) {
+  for (int klass = first; klass < CLASSES; klass++) {
+    for (lode_cuda_block *block = pop(front, klass, 0); block != NULL; block = pop(front, klass, 0)) {
+      if (memory->pool != NULL) {
+        give_back(memory, block, front->stream->handle);
+        continue;
+      }
+      set_home(block, NULL);
+      block->next = *list;
+      *list = block;
+    }
+  }
+}
+
+/* What a pool needs not to grow: its large blocks, and those that wait in the queue. */
+static void give_back_large(struct lode_cuda_memory *memory) {
+  sweep_queue(memory, INT32_MAX);
+  for (lode_cuda_front *front = memory->fronts; front != NULL; front = front->next)
+    empty_front(memory, front, SMALL_CLASSES, NULL);
 }
 
 /* ---- allocating ------------------------------------------------------------------ */
@@ -257,13 +295,13 @@ static int64_t spare(CUmemoryPool pool) {
          pool_size(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
 }
 
-/* Before the pool grows, what waits in the queue is looked at. A pool that cannot grow enough has taken all
+/* Before the pool grows, it gets back what is kept. A pool that cannot grow enough has taken all
  * there is when it says so: it is not asked for what the system does not have. */
 static bool can_have(struct lode_cuda_memory *memory, size_t capacity) {
   size_t left, total;
   if ((int64_t)capacity <= spare(memory->pool)) return true;
   lode_mutex_lock(&memory->lock);
-  sweep_queue(memory, INT32_MAX);
+  give_back_large(memory);
   lode_mutex_unlock(&memory->lock);
   int64_t more = (int64_t)capacity - spare(memory->pool);
   return more <= PIECE || lode_cu.cuMemGetInfo(&left, &total) != CUDA_SUCCESS || (size_t)more <= left;
@@ -338,7 +376,8 @@ static bool take_kept(lode_cuda_device *device, lode_cuda_stream *stream, int kl
   *out = NULL;
   lode_mutex_lock(&memory->lock);
   sweep_queue(memory, SWEEP);
-  if (klass >= 0) *out = reuse(memory, stream->front, klass);
+  if (klass >= 0) *out = reuse(memory, stream->front, klass, capacity);
+  if (*out != NULL) capacity = (*out)->capacity;
   bool granted = affords(device, memory, capacity, *out == NULL);
   if (granted) {
     memory->usage.used += (int64_t)capacity;
@@ -464,26 +503,11 @@ lode_status lode_cuda_front_new(lode_cuda_stream *stream, lode_error *error) {
   return LODE_OK;
 }
 
-/* With the lock held. Without a pool, the blocks go to `list`. */
-static void empty_front(struct lode_cuda_memory *memory, lode_cuda_front *front, lode_cuda_block **list) {
-  for (int klass = 0; klass < CLASSES; klass++) {
-    for (lode_cuda_block *block = pop(front, klass); block != NULL; block = pop(front, klass)) {
-      if (memory->pool != NULL) {
-        give_back(memory, block, front->stream->handle);
-        continue;
-      }
-      set_home(block, NULL);
-      block->next = *list;
-      *list = block;
-    }
-  }
-}
-
 void lode_cuda_front_free(lode_cuda_stream *stream) {
   struct lode_cuda_memory *memory = lode_cuda_home(&stream->base)->memory;
   lode_cuda_block *list = NULL;
   lode_mutex_lock(&memory->lock);
-  empty_front(memory, stream->front, &list);
+  empty_front(memory, stream->front, 0, &list);
   while (list != NULL) {
     lode_cuda_block *block = list;
     list = block->next;
@@ -507,8 +531,8 @@ static lode_cuda_block *collect(struct lode_cuda_memory *memory) {
   lode_mutex_lock(&memory->lock);
   sweep_queue(memory, INT32_MAX);
   for (lode_cuda_front *front = memory->fronts; front != NULL; front = front->next)
-    empty_front(memory, front, &list);
-  empty_front(memory, &memory->idle, &list);
+    empty_front(memory, front, 0, &list);
+  empty_front(memory, &memory->idle, 0, &list);
   lode_mutex_unlock(&memory->lock);
   return list;
 }
@@ -542,9 +566,16 @@ void lode_cuda_trim(lode_cuda_device *device) {
 }
 
 void lode_cuda_budget_changed(lode_cuda_device *device) {
+  struct lode_cuda_memory *memory = device->memory;
   int64_t budget = atomic_load(&device->budget);
   set_threshold(device, NULL);
-  if (budget > 0 && device->memory->pool != NULL) lode_cu.cuMemPoolTrimTo(device->memory->pool, (size_t)budget);
+  lode_mutex_lock(&memory->lock);
+  memory->limited = budget > 0;
+  if (budget > 0 && memory->pool != NULL) {
+    give_back_large(memory);
+    lode_cu.cuMemPoolTrimTo(memory->pool, (size_t)budget);
+  }
+  lode_mutex_unlock(&memory->lock);
 }
 
 void lode_cuda_memory_usage(lode_cuda_device *device, lode_memory *out) {
