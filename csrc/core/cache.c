@@ -219,3 +219,14 @@ void lode_cache_write(const void *key, size_t key_bytes, const void *data, size_
   if (!written || rename(temporary, p.file) != 0) unlink(temporary);
   else count_written(&p, (int64_t)(sizeof h + key_bytes + bytes));
 }
+
+bool lode_cache_note(const void *key, size_t key_bytes, const char *suffix, const char *text, char *path,
+                     size_t room) {
+  place p;
+  if (!find_place(&p, key, key_bytes) || !make_folders(&p)) return false;
+  if (snprintf(path, room, "%s%s", p.file, suffix) >= (int)room) return false;
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return false;
+  bool written = write_all(fd, text, strlen(text));
+  return close(fd) == 0 && written;
+}

@@ -14,4 +14,9 @@
 void *lode_cache_read(const void *key, size_t key_bytes, size_t *bytes);
 void lode_cache_write(const void *key, size_t key_bytes, const void *data, size_t bytes);
 
+/* A text for a person, beside what is kept under `key`; `path` is told where. False: it could not be written.
+ */
+bool lode_cache_note(const void *key, size_t key_bytes, const char *suffix, const char *text, char *path,
+                     size_t room);
+
 #endif

@@ -31,7 +31,7 @@ static lode_status load(void) {
 #endif
 }
 
-lode_status lode_compile_available(lode_error *error) {
+static lode_status available(lode_error *error) {
   lode_mutex_lock(&part.lock);
   if (part.state == NOT_ASKED) {
     part.state = load() == LODE_OK ? LOADED : ABSENT;
@@ -60,15 +60,21 @@ void lode_compile_describe(lode_properties *out) {
 
 /* ---- one job ------------------------------------------------------------------ */
 
-/* All that a binary depends on: the source, and what it is compiled by, for and with. */
+/* All that a binary depends on: the source, and what it is compiled by (the toolkit that lode was built with),
+ * for and with. */
 static char *disk_key(const lode_compile_job *job, size_t *bytes) {
-  char *options = part.table.options(job->device->capability);
-  size_t room = options != NULL ? strlen(options) + strlen(job->source) + 64 : 0;
-  char *key = room > 0 ? malloc(room) : NULL;
-  if (key != NULL)
-    *bytes = (size_t)snprintf(key, room, "sm_%d NVRTC %d\n%s%s", job->device->capability, part.table.version,
-                              options, job->source);
-  free(options);
+  static const char *const always[] = {LODE_NVRTC_ALWAYS};
+  const char *more = lode_environment("LODE_NVRTC_OPTIONS");
+  if (more == NULL) more = "";
+  size_t room = strlen(more) + strlen(job->source) + 64, used;
+  for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) room += strlen(always[i]) + 1;
+  char *key = malloc(room);
+  if (key == NULL) return NULL;
+  used = (size_t)snprintf(key, room, "sm_%d CUDA %d %s", job->device->capability, CUDA_VERSION, more);
+  for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
+    used += (size_t)snprintf(key + used, room - used, " %s", always[i]);
+  used += (size_t)snprintf(key + used, room - used, "\n%s", job->source);
+  *bytes = used;
   return key;
 }
 
@@ -94,14 +100,22 @@ static bool load_from_disk(lode_compile_job *job, const char *key, size_t key_by
   return true;
 }
 
+/* The source is kept where binaries are, to be looked at. */
+static void trace_compiled(const lode_compile_job *job, const char *key, size_t key_bytes, bool compiled,
+                           double ms, const char *log) {
+  char place[1200];
+  bool kept = key != NULL && lode_cache_note(key, key_bytes, ".cu", job->source, place, sizeof place);
+  lode_trace("%s: %s a program in %.2f ms%s%s%s%s", job->device->base.name,
+             compiled ? "compiled" : "could not compile", ms, kept ? "; its source is " : "", kept ? place : "",
+             log != NULL ? "\n" : "", log != NULL ? log : "");
+}
+
 static lode_status compile(lode_compile_job *job, const char *key, size_t key_bytes) {
   char *binary = NULL, *log = NULL;
   size_t bytes = 0;
   int64_t start = lode_clock();
   bool compiled = part.table.compile(job->source, job->device->capability, &binary, &bytes, &log);
-  lode_trace("%s: %s a program in %.2f ms%s%s", job->device->base.name,
-             compiled ? "compiled" : "could not compile", (double)(lode_clock() - start) * 1e-6,
-             log != NULL ? "\n" : "", log != NULL ? log : "");
+  if (lode_tracing()) trace_compiled(job, key, key_bytes, compiled, (double)(lode_clock() - start) * 1e-6, log);
   free(log);
   if (!compiled)
     return lode_fail(
@@ -120,7 +134,7 @@ static void work(lode_compile_job *job) {
   size_t key_bytes = 0;
   char *key = disk_key(job, &key_bytes);
   if (key != NULL && load_from_disk(job, key, key_bytes)) job->status = LODE_OK;
-  else job->status = compile(job, key, key_bytes);
+  else if ((job->status = available(&job->error)) == LODE_OK) job->status = compile(job, key, key_bytes);
   free(key);
   free(job->source);
   job->source = NULL;

@@ -10,15 +10,14 @@ typedef struct lode_compile_job {
   struct lode_compile_job *next;
   lode_cuda_device *device;
   char *source; /* from malloc; the job's until it is done */
-  /* What came of it, set before done() is called on the compile thread. */
+  /* What came of it, set before done() is called on the compile thread. UNAVAILABLE: it is not on disk, and
+   * there is no NVRTC. */
   lode_status status;
   CUkernel kernel; /* of the function lode_program; its library stays loaded */
   lode_error error;
   void (*done)(struct lode_compile_job *job);
 } lode_compile_job;
 
-/* UNAVAILABLE with the reason where NVRTC cannot be had. Loads it with the first call. */
-lode_status lode_compile_available(lode_error *error);
 /* Hands the job to the thread; SYSTEM where none can be started. */
 lode_status lode_compile_enqueue(lode_compile_job *job, lode_error *error);
 /* "13.0", or why it is absent; loads nothing. */

@@ -112,11 +112,11 @@ static lode_status add(lode_cuda_device *device, const lode_jit_request *request
   return LODE_OK;
 }
 
-/* With the lock held. */
+/* With the lock held. Without NVRTC there is no kernel, which is no error. */
 static lode_status settle(entry *e, lode_jit_mode mode, CUkernel *kernel, lode_error *error) {
   while (mode == LODE_JIT_WAIT && e->state == PENDING) pthread_cond_wait(&table.changed, &table.lock);
   if (e->state == READY) *kernel = e->job.kernel;
-  if (e->state == FAILED && mode == LODE_JIT_WAIT)
+  if (e->state == FAILED && mode == LODE_JIT_WAIT && e->job.status != LODE_UNAVAILABLE)
     return lode_fail(error, e->job.status, "%.400s", e->job.error.text);
   return LODE_OK;
 }
@@ -130,10 +130,10 @@ lode_status lode_jit_find(lode_cuda_device *device, const lode_jit_request *requ
   lode_mutex_lock(&table.lock);
   entry *e = find(request, device->capability, h);
   lode_status status = LODE_OK;
-  if (e == NULL && lode_compile_available(NULL) == LODE_OK) status = add(device, request, h, &e, error);
+  if (e == NULL) status = add(device, request, h, &e, error);
   else if (e != NULL && e->state == FAILED && e->job.status == LODE_NOMEM) /* there may be some now */
     status = begin(device, request, e, error);
-  if (status == LODE_OK && e != NULL) status = settle(e, mode, kernel, error);
+  if (status == LODE_OK) status = settle(e, mode, kernel, error);
   lode_mutex_unlock(&table.lock);
   return status;
 }

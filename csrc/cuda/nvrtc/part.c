@@ -1,9 +1,7 @@
 /* The NVRTC part: compiles the source of a program.
  *
- * Flags hold the promises on bits: no contraction, no subnormals flushed, divisions
- * and square roots rounded correctly. --modify-stack-limit=false because NVRTC 13
- * otherwise changes the stack limit of the whole process. LODE_NVRTC_OPTIONS adds
- * options, separated by spaces ("-lineinfo", say). */
+ * --modify-stack-limit=false because NVRTC 13 otherwise changes the stack limit of the
+ * whole process. LODE_NVRTC_OPTIONS adds options, separated by spaces ("-lineinfo", say). */
 #include "../nvrtc.h"
 
 #include <limits.h>
@@ -25,6 +23,8 @@ typedef struct options {
 /* What this NVRTC is: its version, and the compute capabilities that it knows. */
 static int version, known[MAX_KNOWN], nknown;
 
+static const char *const always[] = {LODE_NVRTC_ALWAYS};
+
 static void add(options *o, const char *text) {
   if (o->count < MAX_OPTIONS) o->list[o->count++] = text;
 }
@@ -45,12 +45,7 @@ static void set_options(options *o, int capability) {
   snprintf(o->architecture, sizeof o->architecture, "--gpu-architecture=%s_%d", o->cubin ? "sm" : "compute",
            target);
   add(o, o->architecture);
-  add(o, "--std=c++17");
-  add(o, "--fmad=false");
-  add(o, "--ftz=false");
-  add(o, "--prec-div=true");
-  add(o, "--prec-sqrt=true");
-  add(o, "-default-device");
+  for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) add(o, always[i]);
   if (version >= 12040) add(o, "--minimal");
   if (version >= 13000) add(o, "--modify-stack-limit=false");
   const char *more = getenv("LODE_NVRTC_OPTIONS");
@@ -59,15 +54,6 @@ static void set_options(options *o, int capability) {
   char *rest = NULL;
   for (char *word = strtok_r(o->more, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
     add(o, word);
-}
-
-static char *list_options(int capability) {
-  options o;
-  set_options(&o, capability);
-  char *text = malloc((size_t)MAX_OPTIONS * 64 + MAX_TEXT), *end = text;
-  if (text == NULL) return NULL;
-  for (int i = 0; i < o.count; i++) end += sprintf(end, "%s\n", o.list[i]);
-  return text;
 }
 
 static char *read_log(nvrtcProgram program) {
@@ -125,7 +111,6 @@ lode_status lode_part(const lode_services *core, lode_part_table *table, lode_er
   }
   nvrtc->version = version;
   nvrtc->newest = nearest(INT_MAX);
-  nvrtc->options = list_options;
   nvrtc->compile = compile;
   return LODE_OK;
 }
