@@ -6,7 +6,8 @@
  * there. So a kernel
  *
  *   - takes one parameter, a struct, by the name p;
- *   - walks with strides of LODE_THREADS and is right for any number of them (1 to 256) and of blocks;
+ *   - walks with strides of LODE_THREADS and is right for any number of them (1 to 256) and of blocks; or is
+ *     launched with as many of both as its text says, and has the work of one thread in LODE_EACH_THREAD;
  *   - meets its block's other threads in LODE_SYNC() alone, which all threads reach or none;
  *   - uses no warp intrinsics, no atomics, no dynamic shared memory, no dim but x. */
 #ifndef LODE_KERNELS_DEVICE_H
@@ -40,6 +41,8 @@ typedef unsigned long long uint64_t;
 #define LODE_THREADS ((uint32_t)blockDim.x)
 #define LODE_BLOCK   ((uint32_t)blockIdx.x)
 #define LODE_BLOCKS  ((uint32_t)gridDim.x)
+/* Before a compound statement: it is done for each of the block's threads, t, by that thread. */
+#define LODE_EACH_THREAD(t, threads) if (const uint32_t t = LODE_THREAD; true)
 
 #endif
 

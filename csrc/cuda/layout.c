@@ -5,10 +5,14 @@
 #include <string.h>
 
 #include "../core/reduce.h"
+#include "kernels.h"
 
 enum {
   LIVE_BYTES = 1200,     /* of values in a thread's registers at a time */
   ROW_OPERATIONS = 1024, /* unrolled in one text */
+  READ_AHEAD = 64,       /* bytes that a thread reads at a time */
+  MOST_UNROLL = 4,
+  LEAST_TILES = 2,       /* of a row that is not divided: the last one may be nearly empty */
   MANY_COLUMNS = 1 << 16 /* sequences that keep a device busy with a thread each */
 };
 
@@ -85,6 +89,14 @@ static bool row_stride(const lode_layout *layout, int a, int64_t *stride) {
   return true;
 }
 
+bool lode_layout_elementary(const lode_program *program) {
+  static const bool elementary[LODE_NOPS] = {[LODE_OP_exp] = true, [LODE_OP_log] = true,  [LODE_OP_sin] = true,
+                                             [LODE_OP_cos] = true, [LODE_OP_tanh] = true, [LODE_OP_pow] = true};
+  for (int v = 0; v < program->nvalues; v++)
+    if (program->value[v].kind == LODE_VALUE_OP && elementary[program->value[v].op]) return true;
+  return false;
+}
+
 /* ---- stores by elements ------------------------------------------------------- */
 
 static void choose_vector(lode_layout *layout) {
@@ -99,9 +111,25 @@ static void choose_vector(lode_layout *layout) {
     const lode_value *value = &program->value[v];
     if (value->kind != LODE_VALUE_ACCESS || layout->structure.access[value->index].inner == LODE_STRIDE_ZERO)
       continue;
-    vector = vector_of(layout, value->index, (lode_dtype)value->dtype, width, vector);
+    vector = vector_of(layout, value->index, (lode_dtype)value->dtype, width, vector); /* 1 where it strides */
   }
   layout->structure.vector = (uint8_t)vector;
+}
+
+/* Reads of a thread that are under way at once, in bytes, decide how many vectors it has. Where most of the
+ * time goes into functions, or nothing is read, one is enough. */
+static void choose_unroll(lode_layout *layout) {
+  const lode_program *program = layout->program;
+  lode_structure *s = &layout->structure;
+  int bytes = 0;
+  s->unroll = 1;
+  if (lode_layout_elementary(program)) return;
+  for (int v = 0; v < program->nvalues; v++) {
+    const lode_value *value = &program->value[v];
+    if (value->kind == LODE_VALUE_ACCESS && s->access[value->index].inner != LODE_STRIDE_ZERO)
+      bytes += s->vector * (int)lode_dtype_size((lode_dtype)value->dtype);
+  }
+  while (bytes > 0 && s->unroll < MOST_UNROLL && 2 * s->unroll * bytes <= READ_AHEAD) s->unroll *= 2;
 }
 
 /* ---- rows ------------------------------------------------------------------------ */
@@ -305,6 +333,10 @@ static void choose_elements(lode_layout *layout) {
   if (layout->args->nouter > 0 && layout->args->inner <= LODE_SMALL_EXTENT)
     layout->structure.inner = (int32_t)layout->args->inner;
   choose_vector(layout);
+  choose_unroll(layout);
+  lode_structure *s = &layout->structure;
+  int64_t tile = (int64_t)LODE_BLOCK_THREADS * s->unroll * s->vector;
+  s->tiled = layout->args->nouter > 0 && layout->args->inner >= LEAST_TILES * tile;
 }
 
 static void choose_template(lode_layout *layout) {

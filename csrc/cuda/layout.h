@@ -52,7 +52,9 @@ typedef struct lode_structure {
   uint8_t cut; /* a lode_template */
   uint8_t form, reduction, dtype;
   uint8_t wide;             /* offsets are 64-bit */
-  uint8_t vector;           /* ELEMENTS: elements of a thread */
+  uint8_t vector;           /* ELEMENTS: elements that are moved at a time */
+  uint8_t unroll;           /* ELEMENTS: vectors of a thread */
+  uint8_t tiled;            /* ELEMENTS: a block has one row, so that only blocks are divided among rows */
   uint8_t nouter, nreduced; /* dims that rows are counted over */
   uint8_t columns;          /* LANES: templates.h's C */
   uint8_t global;           /* WIDE: values lie in a workspace, because shared memory is too small */
@@ -105,6 +107,9 @@ typedef struct lode_layout {
 
 /* Whether a program is one pass: one by rows with a reduction of its own is stored first, and reduced then. */
 bool lode_layout_one_pass(const lode_program *program);
+
+/* Whether a program uses core/elementary.h's functions. */
+bool lode_layout_elementary(const lode_program *program);
 
 /* Makes the layout of rows [first, first + count); count < 0: of all. */
 void lode_layout_make(lode_layout *layout, const lode_program *program, const lode_args *args, int64_t first,

@@ -11,8 +11,7 @@
 #include "source.h"
 
 enum {
-  MOST_BLOCKS = 1 << 20,  /* kernels walk on with the stride of their grid */
-  ELEMENT_BLOCKS = 64,    /* ELEMENTS: a multiprocessor, at most */
+  MOST_BLOCKS = 1 << 20,  /* kernels walk on with the stride of their grid; those by elements do not */
   GLOBAL_BLOCKS = 8,      /* WIDE in a workspace: the same */
   GLOBAL_BYTES = 64 << 20 /* WIDE: all blocks' workspaces, at most */
 };
@@ -39,7 +38,7 @@ static lode_status launch(lode_stream *stream, CUkernel kernel, const lode_layou
   size_t pointers = (size_t)layout->npointers * sizeof layout->pointer[0];
   memcpy(parameters, layout->pointer, pointers);
   memcpy((char *)parameters + pointers, layout->word, (size_t)layout->nwords * sizeof layout->word[0]);
-  if (blocks > MOST_BLOCKS) blocks = MOST_BLOCKS;
+  if (blocks > MOST_BLOCKS && layout->structure.cut != LODE_TEMPLATE_ELEMENTS) blocks = MOST_BLOCKS;
   if (lode_tracing())
     lode_trace("%s: a program by %s, %lld blocks of %d", stream->device->name, templates[layout->structure.cut],
                (long long)blocks, threads);
@@ -48,10 +47,11 @@ static lode_status launch(lode_stream *stream, CUkernel kernel, const lode_layou
 
 static lode_status launch_elements(lode_stream *stream, CUkernel kernel, lode_layout *layout,
                                    lode_error *error) {
-  int64_t vectors = ceiling(layout->kept * layout->args->inner, layout->structure.vector);
-  int64_t blocks = ceiling(vectors, LODE_BLOCK_THREADS),
-          most = lode_cuda_home(stream)->multiprocessors * (int64_t)ELEMENT_BLOCKS;
-  return launch(stream, kernel, layout, blocks < most ? blocks : most, LODE_BLOCK_THREADS, error);
+  const lode_structure *s = &layout->structure;
+  int64_t tile = (int64_t)LODE_BLOCK_THREADS * s->unroll * s->vector;
+  int64_t blocks = s->tiled ? layout->kept * ceiling(layout->args->inner, tile)
+                            : ceiling(layout->kept * layout->args->inner, tile);
+  return launch(stream, kernel, layout, blocks, LODE_BLOCK_THREADS, error);
 }
 
 static lode_status launch_rows(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {

@@ -168,17 +168,6 @@ static bool counts(const lode_layout *layout) {
   return false;
 }
 
-/* Operations whose words are core/elementary.h's. */
-static bool is_elementary(const lode_layout *layout) {
-  static const bool elementary[LODE_NOPS] = {[LODE_OP_exp] = true, [LODE_OP_log] = true,  [LODE_OP_sin] = true,
-                                             [LODE_OP_cos] = true, [LODE_OP_tanh] = true, [LODE_OP_pow] = true};
-  for (int v = 0; v < layout->structure.nvalues; v++) {
-    const lode_value *value = &layout->program->value[v];
-    if (value->kind == LODE_VALUE_OP && elementary[value->op]) return true;
-  }
-  return false;
-}
-
 /* ---- indices ------------------------------------------------------------------------------ */
 
 static void write_extent(lode_writer *w, const lode_layout *layout) {
@@ -348,51 +337,77 @@ static void write_elements(lode_writer *w, const lode_layout *layout, int vector
   lode_write(w, "  }\n  return result;\n}\n");
 }
 
-/* The loop over vectors [0, n), of which the element j of row k is the first. */
-static void write_element_loop(lode_writer *w, const lode_layout *layout, int vector, const char *from,
-                               const char *count) {
-  bool rows = layout->structure.nouter > 0;
-  lode_write(w,
-             "  for (N i = %s + (N)LODE_BLOCK * LODE_THREADS + LODE_THREAD; i < %s; i += (N)LODE_BLOCKS * "
-             "LODE_THREADS) {\n",
-             from, count);
-  if (rows) {
-    lode_write(w, "    const N row = i / (N)(");
-    write_extent(w, layout);
-    lode_write(w, " / %d);\n    const I k = (I)row, j = (I)(i - row * (N)(", vector);
-    write_extent(w, layout);
-    lode_write(w, " / %d)) * %d;\n", vector, vector);
-  } else {
-    lode_write(w, "    const I k = 0, j = (I)i * %d;\n", vector);
+/* Names k and j, the row and the first element, of vector i of all, or of the block's row. */
+static void write_place(lode_writer *w, const lode_layout *layout, int vector) {
+  if (layout->structure.nouter == 0 || layout->structure.tiled) {
+    lode_write(w, "      const I k = (I)row, j = (I)i * %d;\n", vector);
+    return;
   }
-  lode_write(w,
-             "    const lode_base base = lode_at(p, k);\n"
-             "    const lode_result%d result = lode_elements%d(p, base, 0, j);\n",
-             vector, vector);
+  lode_write(w, "      const N each = (N)(");
+  write_extent(w, layout);
+  lode_write(w, " / %d), k0 = i / each;\n      const I k = (I)k0, j = (I)(i - k0 * each) * %d;\n", vector,
+             vector);
+}
+
+static void write_element_stores(lode_writer *w, const lode_layout *layout, int vector, const char *result) {
   for (int o = 0; o < layout->structure.noutputs; o++) {
-    lode_write(w, "    lode_store_vector<%d>(", vector);
+    lode_write(w, "      lode_store_vector<%d>(", vector);
     lode_write_store(w, layout, o, "base", "j");
-    lode_write(w, ", result.o%d);\n", o);
+    lode_write(w, ", %s.o%d);\n", result, o);
+  }
+}
+
+/* Vectors [from, from + unroll * threads) of `count`, neighbours by neighbouring threads. All reads come before
+ * all stores; past the end, the last vector is read, and not stored. */
+static void write_element_tile(lode_writer *w, const lode_layout *layout, int vector) {
+  int unroll = layout->structure.unroll;
+  lode_write(w, "  LODE_EACH_THREAD(t, %d) {\n    lode_result%d result[%d];\n", LODE_BLOCK_THREADS, vector,
+             unroll);
+  for (int store = 0; store < 2; store++) {
+    lode_write(w, "    LODE_UNROLL\n    for (int u = 0; u < %d; u++) {\n      N i = from + (N)(u * %d) + t;\n",
+               unroll, LODE_BLOCK_THREADS);
+    lode_write(w, store ? "      if (i >= count) break;\n" : "      i = i < count ? i : count - 1;\n");
+    write_place(w, layout, vector);
+    lode_write(w, "      const lode_base base = lode_at(p, k);\n");
+    if (store) write_element_stores(w, layout, vector, "result[u]");
+    else lode_write(w, "      result[u] = lode_elements%d(p, base, 0, j);\n", vector);
+    lode_write(w, "    }\n");
   }
   lode_write(w, "  }\n");
 }
 
-/* Where there are several rows, their extent is a multiple of the vector; one long row may leave a rest. */
+/* One long row may end with less than a vector: `count` vectors are before. */
+static void write_element_rest(lode_writer *w, const lode_layout *layout) {
+  lode_write(w, "  if (LODE_BLOCK == 0) LODE_EACH_THREAD(t, %d) {\n      const N i = count * %d + t;\n",
+             LODE_BLOCK_THREADS, layout->structure.vector);
+  lode_write(
+      w, "      if (i < total) {\n      const I k = 0, j = (I)i;\n      const lode_base base = lode_at(p, k);\n"
+         "      const lode_result1 result = lode_elements1(p, base, 0, j);\n");
+  write_element_stores(w, layout, 1, "result");
+  lode_write(w, "      }\n  }\n");
+}
+
 static void write_elements_kernel(lode_writer *w, const lode_layout *layout) {
-  int vector = layout->structure.vector;
-  bool rest = vector > 1 && layout->structure.nouter == 0;
+  const lode_structure *s = &layout->structure;
+  int vector = s->vector, tile = LODE_BLOCK_THREADS * s->unroll;
+  bool rest = vector > 1 && s->nouter == 0;
   write_elements(w, layout, vector);
   if (rest) write_elements(w, layout, 1);
-  lode_write(w, "LODE_KERNEL(lode_program, lode_parameters) {\n  const N total = (N)p.w[%d] * (N)(",
-             layout->at_kept);
+  lode_write(w, "LODE_KERNEL(lode_program, lode_parameters) {\n  const N total = (N)(");
   write_extent(w, layout);
-  lode_write(w, "), count = total / %d;\n", vector);
-  write_element_loop(w, layout, vector, "0", "count");
-  if (rest) {
-    lode_text from;
-    snprintf(from.text, sizeof from.text, "count * %d", vector);
-    write_element_loop(w, layout, 1, from.text, "total");
+  if (s->tiled) {
+    lode_write(
+        w,
+        "), count = total / %d;\n  const uint32_t tiles = (uint32_t)((count + %d) / %d), row = LODE_BLOCK / "
+        "tiles;\n  const N from = (N)(LODE_BLOCK - row * tiles) * %d;\n",
+        vector, tile - 1, tile, tile);
+  } else {
+    lode_write(w, ") * (N)p.w[%d], count = total / %d, row = 0, from = (N)LODE_BLOCK * %d;\n", layout->at_kept,
+               vector, tile);
   }
+  if (rest) lode_write(w, "  if (count > 0)\n");
+  write_element_tile(w, layout, vector);
+  if (rest) write_element_rest(w, layout);
   lode_write(w, "}\n");
 }
 
@@ -461,7 +476,7 @@ static void write_head(lode_writer *w, const lode_layout *layout) {
                   "#define LODE_RANDOM_SQRT sqrt\n");
     write_text(w, lode_text_random);
   }
-  if (is_elementary(layout)) {
+  if (lode_layout_elementary(layout->program)) {
     write_text(w, "#define LODE_ELEMENTARY_FUNCTION LODE_DEVICE\n#define LODE_ELEMENTARY_APART LODE_APART\n");
     write_text(w, lode_text_elementary);
   }

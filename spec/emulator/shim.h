@@ -38,5 +38,6 @@ static thread_local struct { uint32_t block, blocks; } lode_shim_index;
 #define LODE_THREADS 1u
 #define LODE_BLOCK   lode_shim_index.block
 #define LODE_BLOCKS  lode_shim_index.blocks
+#define LODE_EACH_THREAD(t, threads) for (uint32_t t = 0; t < (threads); t++)
 
 #endif
