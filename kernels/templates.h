@@ -18,36 +18,38 @@
 /* ---- rows through shared memory ----------------------------------------------- */
 
 /* Copies `rows` rows of W elements into shared memory, PITCH apart there, V elements at a time. BLOCK: they
- * lie one behind the other. Neighbouring threads read neighbouring vectors. */
+ * lie one behind the other. A block has ROWS threads, and neighbours read neighbouring vectors. All reads are under way
+ * at once; past the end, the last vector is read, and not stored. */
 template <int ROWS, int W, int PITCH, int V, bool BLOCK, class T, class I>
 LODE_DEVICE void lode_stage(T *to, const T *from, uint32_t rows, I stride) {
-  const uint32_t each = W / V;
-  if (rows == ROWS && LODE_THREADS == ROWS) { /* a count that is known: all loads are under way at once */
+  const uint32_t each = W / V, all = rows * each;
+  LODE_EACH_THREAD(t, ROWS) {
+    lode_vector<T, V> x[each];
     LODE_UNROLL
     for (uint32_t i = 0; i < each; i++) {
-      uint32_t e = i * ROWS + LODE_THREAD, q = e / each, c = (e - q * each) * V;
-      lode_store_vector<V>(to + q * PITCH + c,
-                           lode_load_vector<V>(BLOCK ? from + e * V : from + ((I)q * stride + (I)c)));
+      uint32_t e = i * ROWS + t < all ? i * ROWS + t : all - 1, q = e / each, c = (e - q * each) * V;
+      x[i] = lode_load_vector<V>(BLOCK ? from + e * V : from + ((I)q * stride + (I)c));
     }
-    return;
-  }
-  LODE_NO_UNROLL
-  for (uint32_t e = LODE_THREAD; e < rows * each; e += LODE_THREADS) {
-    uint32_t q = e / each, c = (e - q * each) * V;
-    lode_store_vector<V>(to + q * PITCH + c,
-                         lode_load_vector<V>(BLOCK ? from + e * V : from + ((I)q * stride + (I)c)));
+    LODE_UNROLL
+    for (uint32_t i = 0; i < each; i++) {
+      uint32_t e = i * ROWS + t, q = e / each, c = (e - q * each) * V;
+      if (e < all) lode_store_vector<V>(to + q * PITCH + c, x[i]);
+    }
   }
 }
 
 /* The way back. */
-template <int W, int PITCH, int V, bool BLOCK, class T, class I>
+template <int ROWS, int W, int PITCH, int V, bool BLOCK, class T, class I>
 LODE_DEVICE void lode_unstage(T *to, const T *from, uint32_t rows, I stride) {
-  const uint32_t each = W / V;
-  LODE_NO_UNROLL
-  for (uint32_t e = LODE_THREAD; e < rows * each; e += LODE_THREADS) {
-    uint32_t q = e / each, c = (e - q * each) * V;
-    lode_vector<T, V> v = *(const lode_vector<T, V> *)(from + q * PITCH + c);
-    lode_store_vector<V>(BLOCK ? to + e * V : to + ((I)q * stride + (I)c), v);
+  const uint32_t each = W / V, all = rows * each;
+  LODE_EACH_THREAD(t, ROWS) {
+    LODE_UNROLL
+    for (uint32_t i = 0; i < each; i++) {
+      uint32_t e = i * ROWS + t, q = e / each, c = (e - q * each) * V;
+      if (e >= all) break;
+      lode_vector<T, V> v = *(const lode_vector<T, V> *)(from + q * PITCH + c);
+      lode_store_vector<V>(BLOCK ? to + e * V : to + ((I)q * stride + (I)c), v);
+    }
   }
 }
 

@@ -11,7 +11,7 @@
 #include "source.h"
 
 enum {
-  MOST_BLOCKS = 1 << 20,  /* kernels walk on with the stride of their grid; those by elements do not */
+  MOST_BLOCKS = 1 << 20,  /* kernels walk on with the stride of their grid; those by elements and rows do not */
   GLOBAL_BLOCKS = 8,      /* WIDE in a workspace: the same */
   GLOBAL_BYTES = 64 << 20 /* WIDE: all blocks' workspaces, at most */
 };
@@ -38,7 +38,8 @@ static lode_status launch(lode_stream *stream, CUkernel kernel, const lode_layou
   size_t pointers = (size_t)layout->npointers * sizeof layout->pointer[0];
   memcpy(parameters, layout->pointer, pointers);
   memcpy((char *)parameters + pointers, layout->word, (size_t)layout->nwords * sizeof layout->word[0]);
-  if (blocks > MOST_BLOCKS && layout->structure.cut != LODE_TEMPLATE_ELEMENTS) blocks = MOST_BLOCKS;
+  bool strides = layout->structure.cut != LODE_TEMPLATE_ELEMENTS && layout->structure.cut != LODE_TEMPLATE_ROWS;
+  if (strides && blocks > MOST_BLOCKS) blocks = MOST_BLOCKS;
   if (lode_tracing())
     lode_trace("%s: a program by %s, %lld blocks of %d", stream->device->name, templates[layout->structure.cut],
                (long long)blocks, threads);

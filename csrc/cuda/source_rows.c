@@ -174,10 +174,12 @@ static void write_move(lode_writer *w, const lode_layout *layout, int a) {
   const lode_access_class *class = &layout->structure.access[a];
   int width = width_of_access(layout, a), pitch = lode_layout_pitch(layout, a, width);
   const char *block = class->staged == LODE_STAGE_BLOCK ? "true" : "false";
-  if (a >= LODE_OUT) lode_write(w, "    lode_unstage<%d, %d, %d, %s>(", width, pitch, class->vector, block);
+  if (a >= LODE_OUT)
+    lode_write(w, "  lode_unstage<%d, %d, %d, %d, %s>(", layout->structure.rows, width, pitch, class->vector,
+               block);
   else
-    lode_write(w, "    lode_stage<%d, %d, %d, %d, %s>(s%d, ", layout->structure.rows, width, pitch,
-               class->vector, block, a);
+    lode_write(w, "  lode_stage<%d, %d, %d, %d, %s>(s%d, ", layout->structure.rows, width, pitch, class->vector,
+               block, a);
   lode_write_pointer(w, layout, a);
   lode_write(w, " + row0 * ");
   write_row_stride(w, layout, a);
@@ -197,30 +199,27 @@ void lode_source_rows(lode_writer *w, const lode_layout *layout) {
   for (int o = 0; o < s->noutputs; o++) writes = writes || is_staged(layout, LODE_OUT + o);
   lode_write(w, "LODE_KERNEL(lode_program, lode_parameters) {\n");
   write_tiles(w, layout);
-  lode_write(w, "  const int64_t first = p.w[%d], count = p.w[%d];\n", layout->at_first, layout->at_count);
   lode_write(
-      w, "  for (int64_t done = (int64_t)LODE_BLOCK * %d; done < count; done += (int64_t)LODE_BLOCKS * %d) {\n",
-      s->rows, s->rows);
-  lode_write(w,
-             "    const I row0 = (I)(first + done);\n"
-             "    const uint32_t rows = count - done < %d ? (uint32_t)(count - done) : %d;\n",
-             s->rows, s->rows);
+      w,
+      "  const int64_t done = (int64_t)LODE_BLOCK * %d, left = p.w[%d] - done;\n"
+      "  const I row0 = (I)(p.w[%d] + done);\n  const uint32_t rows = left < %d ? (uint32_t)left : %d;\n",
+      s->rows, layout->at_count, layout->at_first, s->rows, s->rows);
   for (int a = 0; a < LODE_MAX_ACCESSES; a++) {
     if (!is_staged(layout, a)) continue;
     write_move(w, layout, a);
     reads = true;
   }
-  if (reads) lode_write(w, "    LODE_SYNC();\n");
-  lode_write(w, "    for (uint32_t t = LODE_THREAD; t < rows; t += LODE_THREADS) {\n"
-                "      const lode_base base = lode_at(p, row0 + (I)t);\n");
+  if (reads) lode_write(w, "  LODE_SYNC();\n");
+  lode_write(
+      w, "  LODE_EACH_THREAD(t, %d) if (t < rows) {\n      const lode_base base = lode_at(p, row0 + (I)t);\n",
+      s->rows);
   for (int v = 0; v < s->nvalues; v++) write_value(w, layout, v);
   for (int o = 0; o < s->noutputs; o++) write_output(w, layout, o);
-  lode_write(w, "    }\n");
+  lode_write(w, "  }\n");
   if (writes) {
-    lode_write(w, "    LODE_SYNC();\n");
+    lode_write(w, "  LODE_SYNC();\n");
     for (int o = 0; o < s->noutputs; o++)
       if (is_staged(layout, LODE_OUT + o)) write_move(w, layout, LODE_OUT + o);
   }
-  if (reads || writes) lode_write(w, "    LODE_SYNC();\n");
-  lode_write(w, "  }\n}\n");
+  lode_write(w, "}\n");
 }
