@@ -92,7 +92,7 @@ describe("programs", function()
     case(moments, { 129, 20 }),
     case(moments, { 9, 1025 }),
     case(moments, { 2, 3000 }),
-    case(function(x) return (x - lag(x, 3)):sum(2):sqrt() + x[{ {}, 1 }], x:max(2) end, { 57, 20 }),
+    case(function(x) return (x - lag(x, 3)):sum(2):abs():sqrt() + x[{ {}, 1 }], x:max(2) end, { 57, 20 }),
     case(function(x) return lag(softmax(x), 40) * 2 end, { 11, 100 }),
     case(function(x) -- a row of one column
       local y = x * 2

@@ -37,10 +37,10 @@ typedef struct lode_scope {
   bool open;
 } lode_scope;
 
-/* How far the collector has been driven; bytes of storages throughout. */
+/* How far the collector has been driven; bytes of storages as devices weigh them, throughout. */
 typedef struct lode_pace {
-  int64_t seen;   /* allocated when last driven */
-  int64_t ended;  /* allocated when a cycle last ended */
+  int64_t seen;   /* made when last driven, and what a script has released since */
+  int64_t ended;  /* made when a cycle last ended */
   int64_t live;   /* held when a cycle last ended */
   int64_t steps;  /* steps taken */
   int64_t cycles; /* full collections */
@@ -98,10 +98,12 @@ LODE_NORETURN void lode_raise(const lode_call *c, const char *format, ...) LODE_
 /* Raises what core left in context->error. */
 LODE_NORETURN void lode_raise_error(const lode_call *c);
 
-enum { LODE_COLLECT_QUANTUM = 512 << 10 }; /* bytes allocated between two looks at the collector */
+enum { LODE_COLLECT_QUANTUM = 512 << 10 }; /* weighed bytes between two looks at the collector */
 
 /* Frees what is dead and drives the collector; `coming`: bytes that the caller is about to ask for. */
 void lode_collector_drive(const lode_call *c, int64_t coming);
+/* Frees what a script has released, which is no garbage to collect. */
+void lode_collector_released(const lode_call *c);
 /* Two full collections, after which memory may be had that could not be before. */
 void lode_collector_full(const lode_call *c);
 void lode_collector_helped(const lode_call *c); /* it could: counts a retry */
@@ -110,7 +112,7 @@ static inline lode_call lode_enter(lua_State *L, const char *who) {
   lode_lua *state = lua_touserdata(L, lua_upvalueindex(1));
   lode_call c = {L, state, state->context, who, lua_gettop(L)};
   if (c.context == NULL) lode_raise(&c, "lode is closed");
-  if (c.context->dead != NULL || c.context->allocated - state->pace.seen >= LODE_COLLECT_QUANTUM)
+  if (c.context->dead != NULL || c.context->weight_made - state->pace.seen >= LODE_COLLECT_QUANTUM)
     lode_collector_drive(&c, 0);
   return c;
 }

@@ -1,7 +1,8 @@
 /* Driving Lua's collector by the bytes that it does not see.
  *
  * A handle is a hundred bytes to Lua and may hold megabytes. So the collector is
- * driven in steps, in proportion to the bytes that storages have taken: by the
+ * driven in steps, in proportion to the bytes that storages have taken (those of a GPU count
+ * for an eighth: device.h's garbage_shift; those that a script has released for nothing): by the
  * time that one `period` of them has been allocated, a whole cycle is done.
  * Steps are taken only on entry of a C function, when nothing is borrowed; never
  * from a finalizer, and never while the script has stopped the collector
@@ -15,7 +16,7 @@
 #include "binding.h"
 
 enum {
-  FLOOR = 4 << 20,      /* bytes; less than this held needs no driving, and a period is no shorter */
+  FLOOR = 4 << 20, /* of what devices weigh; less than this held needs no driving, and a period is no shorter */
   SLACK = 12 << 20,     /* bytes held beyond the live ones that steps alone may leave */
   FULL_COLLECTIONS = 2, /* the first finalizes, the second frees what finalizers let go */
   FULL_ATTEMPTS = 16    /* finalizers that raise cut a full collection short */
@@ -56,8 +57,8 @@ static bool allowed(const lode_call *c) {
 
 static void cycle_ended(const lode_call *c) {
   lode_pace *pace = &c->state->pace;
-  pace->ended = c->context->allocated;
-  pace->live = c->context->held;
+  pace->ended = c->context->weight_made;
+  pace->live = c->context->weight_held;
 }
 
 static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -97,15 +98,25 @@ void lode_collector_drive(const lode_call *c, int64_t coming) {
   if (pace->running) return;
   lode_context_drain(context);
   lode_streams_drain(c->state);
-  int64_t bytes = context->allocated - pace->seen + coming;
+  int64_t bytes = context->weight_made - pace->seen + coming;
   if (bytes < LODE_COLLECT_QUANTUM) return;
-  pace->seen = context->allocated + coming;
-  if (pace->live > context->held) pace->live = context->held;
-  if (context->held + coming < FLOOR || !allowed(c)) return;
+  pace->seen = context->weight_made + coming;
+  if (pace->live > context->weight_held) pace->live = context->weight_held;
+  if (context->weight_held + coming < FLOOR || !allowed(c)) return;
   int64_t period = period_of(c);
   step(c, bytes, period);
-  bool late = context->allocated - pace->ended > 2 * period;
-  if (late && context->held > pace->live + greater(pace->live / 2, SLACK)) collect_all(c);
+  bool late = context->weight_made - pace->ended > 2 * period;
+  if (late && context->weight_held > pace->live + greater(pace->live / 2, SLACK)) collect_all(c);
+}
+
+void lode_collector_released(const lode_call *c) {
+  lode_pace *pace = &c->state->pace;
+  lode_context *context = c->context;
+  if (pace->running) return;
+  int64_t before = context->weight_held;
+  lode_context_drain(context);
+  pace->seen += before - context->weight_held;
+  if (pace->seen > context->weight_made) pace->seen = context->weight_made;
 }
 
 void lode_collector_full(const lode_call *c) {

@@ -91,7 +91,7 @@ int lode_handle_releases(lua_State *L) {
   lode_handle *handle = any_handle(&c, 1);
   if (handle == NULL) lode_argument_error(&c, 1, "a tensor or a factor");
   bool released = !c.state->pace.borrowed && lode_handle_release(handle);
-  if (!c.state->pace.running) lode_context_drain(c.context);
+  lode_collector_released(&c);
   lua_pushboolean(L, released);
   return 1;
 }
@@ -166,7 +166,7 @@ static int scope_close(lua_State *L) {
     else lode_handle_release(scope->first);
   }
   unlink_scope(c.state, scope);
-  if (!c.state->pace.running) lode_context_drain(c.context);
+  lode_collector_released(&c);
   return 0;
 }
 

@@ -18,7 +18,7 @@ static void upload_bytes(const lode_call *c, lode_handle *handle, const void *by
   handle = lode_argument_handle(c, 1, LODE_TYPE_TENSOR);
   LODE_CHECK(c, lode_node_upload(&handle->node, bytes));
   lode_pace *pace = &c->state->pace;
-  if (pace->seen > c->context->allocated) pace->seen = c->context->allocated;
+  if (pace->seen > c->context->weight_made) pace->seen = c->context->weight_made;
 }
 
 static void upload_string(const lode_call *c, lode_handle *handle) {

@@ -46,8 +46,10 @@ struct lode_context {
   lode_device *short_of; /* the device whose memory was last not enough */
 
   int64_t held;      /* bytes of storages alive */
-  int64_t allocated; /* bytes of storages ever made: what drives the collector */
-  int64_t computes;  /* graphs computed, by request or because they grew too large */
+  int64_t allocated; /* bytes of storages ever made */
+  /* The same as devices weigh it (garbage_shift): what drives the collector. */
+  int64_t weight_held, weight_made;
+  int64_t computes; /* graphs computed, by request or because they grew too large */
 };
 
 lode_status lode_context_new(lode_context **out, lode_error *error);

@@ -20,7 +20,7 @@
 #include "program.h"
 #include "status.h"
 
-enum { LODE_DEVICE_VERSION = 2 };
+enum { LODE_DEVICE_VERSION = 3 };
 
 typedef struct lode_device lode_device;
 
@@ -161,6 +161,10 @@ void lode_properties_add(lode_properties *properties, const char *name, const ch
 
 typedef struct lode_device_api {
   uint32_t version; /* LODE_DEVICE_VERSION of the header that it was built with */
+
+  /* What drives Lua's collector is bytes >> this: a cycle takes tens of microseconds, which is a kernel where
+   * memory is fast, and garbage of some tens of megabytes is little where there is much of it. */
+  int garbage_shift;
 
   /* Facts for lode.devices(), in the order to print. Loads nothing heavy: a
    * part is asked only if it is loaded already. */

@@ -19,6 +19,10 @@ static void header_free(lode_context *context, lode_storage *storage) {
   context->unused_storages = storage;
 }
 
+static int64_t weight_of(const lode_storage *storage) {
+  return (int64_t)storage->bytes >> storage->device->api->garbage_shift;
+}
+
 void lode_storage_relieve(lode_context *context, lode_device *device) {
   context->short_of = device;
   lode_context_drain(context);
@@ -45,6 +49,8 @@ lode_status lode_storage_new(lode_context *context, const char *who, lode_device
   storage->bytes = bytes;
   context->held += (int64_t)bytes;
   context->allocated += (int64_t)bytes;
+  context->weight_held += weight_of(storage);
+  context->weight_made += weight_of(storage);
   *out = storage;
   return LODE_OK;
 }
@@ -62,6 +68,7 @@ void lode_storage_unref(lode_storage *storage) {
   if (storage->write != NULL) after[count++] = storage->write;
   storage->device->api->free(storage->device, storage->block, storage->bytes, after, count);
   storage->context->held -= (int64_t)storage->bytes;
+  storage->context->weight_held -= weight_of(storage);
   header_free(storage->context, storage);
 }
 

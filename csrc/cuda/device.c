@@ -278,6 +278,7 @@ static void describe(lode_device *base, lode_properties *out) {
 
 static const lode_device_api api = {
     .version = LODE_DEVICE_VERSION,
+    .garbage_shift = 3,
     .describe = describe,
     .alloc = device_alloc,
     .free = device_free,
