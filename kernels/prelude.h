@@ -163,6 +163,26 @@ template <int V, class T> LODE_DEVICE lode_vector<T, V> lode_load_vector(const T
   return bits.v;
 }
 #endif
+/* Elements on their way from global to shared memory, without a register; lode_copies_done() waits for a
+ * thread's own. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+template <int V, class T> LODE_DEVICE void lode_copy_to_shared(T *to, const T *from) {
+  const int bytes = sizeof(T) * V;
+  const uint32_t place = (uint32_t)__cvta_generic_to_shared(to);
+  if constexpr (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
+  else if constexpr (bytes == 8)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(place), "l"(from));
+  else if constexpr (bytes == 4)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(place), "l"(from));
+  else *(lode_vector<T, V> *)to = lode_load_vector<V>(from);
+}
+LODE_DEVICE void lode_copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+#else
+template <int V, class T> LODE_DEVICE void lode_copy_to_shared(T *to, const T *from) {
+  *(lode_vector<T, V> *)to = lode_load_vector<V>(from);
+}
+LODE_DEVICE void lode_copies_done() {}
+#endif
 template <int V, class T> LODE_DEVICE void lode_store_vector(T *x, const lode_vector<T, V> &v) {
   *(lode_vector<T, V> *)x = v;
 }

@@ -18,24 +18,20 @@
 /* ---- rows through shared memory ----------------------------------------------- */
 
 /* Copies `rows` rows of W elements into shared memory, PITCH apart there, V elements at a time. BLOCK: they
- * lie one behind the other. A block has ROWS threads, and neighbours read neighbouring vectors. All reads are under way
- * at once; past the end, the last vector is read, and not stored. */
+ * lie one behind the other. A block has ROWS threads, and neighbours read neighbouring vectors. All are under
+ * way at once. */
 template <int ROWS, int W, int PITCH, int V, bool BLOCK, class T, class I>
 LODE_DEVICE void lode_stage(T *to, const T *from, uint32_t rows, I stride) {
   const uint32_t each = W / V, all = rows * each;
   LODE_EACH_THREAD(t, ROWS) {
-    lode_vector<T, V> x[each];
-    LODE_UNROLL
-    for (uint32_t i = 0; i < each; i++) {
-      uint32_t e = i * ROWS + t < all ? i * ROWS + t : all - 1, q = e / each, c = (e - q * each) * V;
-      x[i] = lode_load_vector<V>(BLOCK ? from + e * V : from + ((I)q * stride + (I)c));
-    }
     LODE_UNROLL
     for (uint32_t i = 0; i < each; i++) {
       uint32_t e = i * ROWS + t, q = e / each, c = (e - q * each) * V;
-      if (e < all) lode_store_vector<V>(to + q * PITCH + c, x[i]);
+      if (e >= all) break;
+      lode_copy_to_shared<V>(to + q * PITCH + c, BLOCK ? from + e * V : from + ((I)q * stride + (I)c));
     }
   }
+  lode_copies_done();
 }
 
 /* The way back. */

@@ -57,6 +57,13 @@ end
 
 describe("programs", function()
   on_cuda("store elements, in vectors where they can", check({
+    -- long rows, several of which a thread has
+    case(function(x, y) return x - y end, { 41, 1 }, { 3000 }),
+    case(function(x, y) return x * y + 1, x:less(y) end, { 18, 4096 }, { 4096 }),
+    case(function(x) return x[{ { 1, -3 }, { 2, -2 } }] + x[{ { 3, -1 }, { 2, -2 } }] * x[{ { 2, -2 }, { 3, -1 } }] end,
+      { 39, 2503 }),
+    case(function(x, y) return x + y end, { 5, 7, 2100 }, { 7, 1 }),
+    case(function(x, y) return (x:expand_dims(2) - y:expand_dims(1)):square():sum(3) end, { 23, 3 }, { 1031, 3 }),
     case(function(x, y) return x * y + 1 end, { 1001 }, { 1001 }),
     case(function(x, y) return x[{ { 2, 1000 } }] - y[{ { 1, 999 } }] end, { 1001 }, { 1001 }),
     case(function(x, y) return x + y end, { 57, 20 }, { 20 }),

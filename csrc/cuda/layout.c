@@ -10,9 +10,10 @@
 enum {
   LIVE_BYTES = 1200,     /* of values in a thread's registers at a time */
   ROW_OPERATIONS = 1024, /* unrolled in one text */
-  READ_AHEAD = 64,       /* bytes that a thread reads at a time */
+  READ_AHEAD = 96,       /* bytes that a thread reads at a time */
   MOST_UNROLL = 4,
-  LEAST_TILES = 2,       /* of a row that is not divided: the last one may be nearly empty */
+  LEAST_TILES = 2, /* of a row that is not divided: the last one may be nearly empty */
+  LEAST_ROWS_OF_TILES = 16,
   MANY_COLUMNS = 1 << 16 /* sequences that keep a device busy with a thread each */
 };
 
@@ -335,8 +336,8 @@ static void choose_elements(lode_layout *layout) {
   choose_vector(layout);
   choose_unroll(layout);
   lode_structure *s = &layout->structure;
-  int64_t tile = (int64_t)LODE_BLOCK_THREADS * s->unroll * s->vector;
-  s->tiled = layout->args->nouter > 0 && layout->args->inner >= LEAST_TILES * tile;
+  int64_t tile = (int64_t)LODE_BLOCK_THREADS * s->vector;
+  s->tiled = layout->args->inner >= LEAST_TILES * tile && layout->kept >= LEAST_ROWS_OF_TILES;
 }
 
 static void choose_template(lode_layout *layout) {

@@ -51,10 +51,11 @@ typedef struct lode_access_class {
 typedef struct lode_structure {
   uint8_t cut; /* a lode_template */
   uint8_t form, reduction, dtype;
-  uint8_t wide;             /* offsets are 64-bit */
-  uint8_t vector;           /* ELEMENTS: elements that are moved at a time */
-  uint8_t unroll;           /* ELEMENTS: vectors of a thread */
-  uint8_t tiled;            /* ELEMENTS: a block has one row, so that only blocks are divided among rows */
+  uint8_t wide;   /* offsets are 64-bit */
+  uint8_t vector; /* ELEMENTS: elements that are moved at a time */
+  uint8_t unroll; /* ELEMENTS: vectors of a thread */
+  uint8_t
+      tiled; /* ELEMENTS: a thread's vectors are of neighbouring rows, and only blocks are divided among rows */
   uint8_t nouter, nreduced; /* dims that rows are counted over */
   uint8_t columns;          /* LANES: templates.h's C */
   uint8_t global;           /* WIDE: values lie in a workspace, because shared memory is too small */

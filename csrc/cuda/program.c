@@ -49,9 +49,9 @@ static lode_status launch(lode_stream *stream, CUkernel kernel, const lode_layou
 static lode_status launch_elements(lode_stream *stream, CUkernel kernel, lode_layout *layout,
                                    lode_error *error) {
   const lode_structure *s = &layout->structure;
-  int64_t tile = (int64_t)LODE_BLOCK_THREADS * s->unroll * s->vector;
-  int64_t blocks = s->tiled ? layout->kept * ceiling(layout->args->inner, tile)
-                            : ceiling(layout->kept * layout->args->inner, tile);
+  int64_t tile = (int64_t)LODE_BLOCK_THREADS * s->vector, inner = layout->args->inner;
+  int64_t blocks = s->tiled ? ceiling(layout->kept, s->unroll) * ceiling(inner, tile)
+                            : ceiling(layout->kept * inner, tile * s->unroll);
   return launch(stream, kernel, layout, blocks, LODE_BLOCK_THREADS, error);
 }
 

@@ -337,15 +337,30 @@ static void write_elements(lode_writer *w, const lode_layout *layout, int vector
   lode_write(w, "  }\n  return result;\n}\n");
 }
 
-/* Names k and j, the row and the first element, of vector i of all, or of the block's row. */
+/* Names vector u of a thread: its row k and first element j, clamped to what exists, and whether it does. */
 static void write_place(lode_writer *w, const lode_layout *layout, int vector) {
-  if (layout->structure.nouter == 0 || layout->structure.tiled) {
-    lode_write(w, "      const I k = (I)row, j = (I)i * %d;\n", vector);
+  const lode_structure *s = &layout->structure;
+  if (s->tiled) {
+    lode_write(
+        w,
+        "      const N i = from + t, r = row + (N)u, rows = (N)p.w[%d];\n      const bool exists = i < count "
+        "&& "
+        "r < rows;\n      const I k = (I)(r < rows ? r : rows - 1), j = (I)(i < count ? i : count - 1) * %d;\n",
+        layout->at_kept, vector);
+    return;
+  }
+  lode_write(
+      w,
+      "      const N at = from + (N)(u * %d) + t, i = at < count ? at : count - 1;\n      const bool exists = "
+      "at < count;\n",
+      LODE_BLOCK_THREADS);
+  if (s->nouter == 0) {
+    lode_write(w, "      const I k = 0, j = (I)i * %d;\n", vector);
     return;
   }
   lode_write(w, "      const N each = (N)(");
   write_extent(w, layout);
-  lode_write(w, " / %d), k0 = i / each;\n      const I k = (I)k0, j = (I)(i - k0 * each) * %d;\n", vector,
+  lode_write(w, " / %d), row = i / each;\n      const I k = (I)row, j = (I)(i - row * each) * %d;\n", vector,
              vector);
 }
 
@@ -357,17 +372,16 @@ static void write_element_stores(lode_writer *w, const lode_layout *layout, int 
   }
 }
 
-/* Vectors [from, from + unroll * threads) of `count`, neighbours by neighbouring threads. All reads come before
- * all stores; past the end, the last vector is read, and not stored. */
+/* Neighbouring vectors by neighbouring threads. All reads come before all stores; past the end, the last vector
+ * is read, and not stored. */
 static void write_element_tile(lode_writer *w, const lode_layout *layout, int vector) {
   int unroll = layout->structure.unroll;
   lode_write(w, "  LODE_EACH_THREAD(t, %d) {\n    lode_result%d result[%d];\n", LODE_BLOCK_THREADS, vector,
              unroll);
   for (int store = 0; store < 2; store++) {
-    lode_write(w, "    LODE_UNROLL\n    for (int u = 0; u < %d; u++) {\n      N i = from + (N)(u * %d) + t;\n",
-               unroll, LODE_BLOCK_THREADS);
-    lode_write(w, store ? "      if (i >= count) break;\n" : "      i = i < count ? i : count - 1;\n");
+    lode_write(w, "    LODE_UNROLL\n    for (int u = 0; u < %d; u++) {\n", unroll);
     write_place(w, layout, vector);
+    if (store) lode_write(w, "      if (!exists) continue;\n");
     lode_write(w, "      const lode_base base = lode_at(p, k);\n");
     if (store) write_element_stores(w, layout, vector, "result[u]");
     else lode_write(w, "      result[u] = lode_elements%d(p, base, 0, j);\n", vector);
@@ -389,7 +403,7 @@ static void write_element_rest(lode_writer *w, const lode_layout *layout) {
 
 static void write_elements_kernel(lode_writer *w, const lode_layout *layout) {
   const lode_structure *s = &layout->structure;
-  int vector = s->vector, tile = LODE_BLOCK_THREADS * s->unroll;
+  int vector = s->vector;
   bool rest = vector > 1 && s->nouter == 0;
   write_elements(w, layout, vector);
   if (rest) write_elements(w, layout, 1);
@@ -398,12 +412,12 @@ static void write_elements_kernel(lode_writer *w, const lode_layout *layout) {
   if (s->tiled) {
     lode_write(
         w,
-        "), count = total / %d;\n  const uint32_t tiles = (uint32_t)((count + %d) / %d), row = LODE_BLOCK / "
-        "tiles;\n  const N from = (N)(LODE_BLOCK - row * tiles) * %d;\n",
-        vector, tile - 1, tile, tile);
+        "), count = total / %d;\n  const uint32_t tiles = (uint32_t)((count + %d) / %d), group = LODE_BLOCK / "
+        "tiles;\n  const N row = (N)group * %d, from = (N)(LODE_BLOCK - group * tiles) * %d;\n",
+        vector, LODE_BLOCK_THREADS - 1, LODE_BLOCK_THREADS, s->unroll, LODE_BLOCK_THREADS);
   } else {
-    lode_write(w, ") * (N)p.w[%d], count = total / %d, row = 0, from = (N)LODE_BLOCK * %d;\n", layout->at_kept,
-               vector, tile);
+    lode_write(w, ") * (N)p.w[%d], count = total / %d, from = (N)LODE_BLOCK * %d;\n", layout->at_kept, vector,
+               LODE_BLOCK_THREADS * s->unroll);
   }
   if (rest) lode_write(w, "  if (count > 0)\n");
   write_element_tile(w, layout, vector);
