@@ -9,7 +9,8 @@
  *   - walks with strides of LODE_THREADS and is right for any number of them (1 to 256) and of blocks; or is
  *     launched with as many of both as its text says, and has the work of one thread in LODE_EACH_THREAD;
  *   - meets its block's other threads in LODE_SYNC() alone, which all threads reach or none;
- *   - uses no warp intrinsics, no atomics, no dynamic shared memory, no dim but x. */
+ *   - uses no atomics, no dynamic shared memory, no dim but x, and warp intrinsics only where the shim has a
+ *     form of its own (templates.h's rows that are spread). */
 #ifndef LODE_KERNELS_DEVICE_H
 #define LODE_KERNELS_DEVICE_H
 
@@ -32,6 +33,9 @@ typedef unsigned long long uint64_t;
 
 #define LODE_KERNEL(name, parameters)                                                                          \
   extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ parameters p)
+/* Blocks of at most `threads`, of which `blocks` are to find room for their registers on a multiprocessor. */
+#define LODE_KERNEL_BOUNDED(name, parameters, threads, blocks)                                                 \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ parameters p)
 #define LODE_DEVICE  static __device__ __forceinline__
 #define LODE_APART   static __device__ __noinline__
 #define LODE_SHARED  __shared__

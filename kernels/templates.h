@@ -110,6 +110,142 @@ LODE_DEVICE typename J::T lode_reduce_chunks(const typename J::T *lanes) {
   return chunk[0];
 }
 
+/* ---- rows spread over threads ------------------------------------------------------ */
+
+/* A row's chunks are cut into PARTS, and each lane of a part is a thread's. Threads and these places of a
+ * block's rows go round: a thread has place LODE_THREAD + g * LODE_SPREAD_THREADS for all g below OWN, each in
+ * another row. What places have from one fold to the next is in arrays of OWN, which are registers; the shim's
+ * one thread has all places. */
+#ifdef LODE_SHIM
+#define LODE_SPREAD_THREADS 1
+#else
+#define LODE_SPREAD_THREADS 128
+#endif
+
+struct lode_spread {
+  uint32_t q; /* the row, of the block's */
+  int32_t j;  /* the first column; others follow LODE_LANES apart */
+};
+
+template <int CHUNKS, int PARTS> LODE_DEVICE lode_spread lode_spread_of(uint32_t g) {
+  const uint32_t t = LODE_THREAD + g * LODE_SPREAD_THREADS, part = t / LODE_LANES % (CHUNKS * PARTS);
+  lode_spread at;
+  at.q = t / (CHUNKS * PARTS * LODE_LANES);
+  at.j = (int32_t)(part * (LODE_CHUNK / PARTS) + t % LODE_LANES);
+  return at;
+}
+
+/* Elements that may be beyond the row, 0 there. Predicates, because branches would come between elements that
+ * are to be under way at once. lode_start: an address that offsets are added to where they are used, rather
+ * than kept in a register each. */
+#ifdef LODE_SHIM
+template <class T> LODE_DEVICE T *lode_start(T *x) { return x; }
+template <class T> LODE_DEVICE T lode_load_if(const T *x, bool in) { return in ? *x : (T)0; }
+template <class T> LODE_DEVICE void lode_store_if(T *x, T value, bool in) {
+  if (in) *x = value;
+}
+#else
+template <class T> LODE_DEVICE T *lode_start(T *x) {
+  asm("" : "+l"(x));
+  return x;
+}
+#define LODE_MOVE_IF(T, type, move, constraint)                                                                \
+  LODE_DEVICE void lode_word_load_if(T &word, const void *x, bool in) {                                        \
+    asm("{.reg .pred p; setp.ne.u32 p, %2, 0; mov." #type " %0, 0; @p ld.global.nc." #move " %0, [%1];}"       \
+        : "=" constraint(word)                                                                                 \
+        : "l"(x), "r"((uint32_t)in));                                                                          \
+  }                                                                                                            \
+  LODE_DEVICE void lode_word_store_if(void *x, T word, bool in) {                                              \
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; @p st.global." #move " [%0], %1;}"                      \
+                 :                                                                                             \
+                 : "l"(x), constraint(word), "r"((uint32_t)in)                                                 \
+                 : "memory");                                                                                  \
+  }
+LODE_MOVE_IF(int32_t, b32, b32, "r")
+LODE_MOVE_IF(int64_t, b64, b64, "l")
+LODE_MOVE_IF(uint32_t, b32, u8, "r") /* of 1 byte */
+#undef LODE_MOVE_IF
+template <int BYTES> struct lode_register;
+template <> struct lode_register<1> { typedef uint32_t type; };
+template <> struct lode_register<4> { typedef int32_t type; };
+template <> struct lode_register<8> { typedef int64_t type; };
+template <class T> union lode_bits {
+  typename lode_register<sizeof(T)>::type word;
+  T value;
+};
+template <class T> LODE_DEVICE T lode_load_if(const T *x, bool in) {
+  lode_bits<T> bits;
+  lode_word_load_if(bits.word, x, in);
+  return bits.value;
+}
+template <class T> LODE_DEVICE void lode_store_if(T *x, T value, bool in) {
+  lode_bits<T> bits;
+  if (sizeof(T) < sizeof bits.word) bits.word = 0;
+  bits.value = value;
+  lode_word_store_if(x, bits.word, in);
+}
+#endif
+
+/* Reduces rows whose elements are x: all places of a row get its result. */
+#ifdef LODE_SHIM
+template <class J, int CHUNKS, int PARTS, int OWN, int EACH>
+LODE_DEVICE void lode_reduce_spread(typename J::T (&result)[OWN], const typename J::T (&x)[OWN][EACH]) {
+  enum { PLACES = CHUNKS * PARTS * LODE_LANES };
+  for (int row = 0; row < OWN; row += PLACES) {
+    typename J::T lane[CHUNKS * LODE_LANES];
+    for (int k = 0; k < CHUNKS * LODE_LANES; k++) {
+      int place = row + k / LODE_LANES * PARTS * LODE_LANES + k % LODE_LANES;
+      lane[k] = J::identity();
+      for (int i = 0; i < PARTS * EACH; i++)
+        lane[k] = J::combine(lane[k], x[place + i / EACH * LODE_LANES][i % EACH]);
+    }
+    for (int k = 0; k < PLACES; k++) result[row + k] = lode_reduce_chunks<J, CHUNKS, LODE_LANES>(lane);
+  }
+}
+#else
+/* The chunks of a row are neighbouring warps. */
+template <class J, int CHUNKS> LODE_DEVICE typename J::T lode_combine_warps(typename J::T x) {
+  LODE_SHARED typename J::T chunk[LODE_SPREAD_THREADS / 32];
+  const uint32_t warp = LODE_THREAD / 32, first = warp / CHUNKS * CHUNKS;
+  static_assert(CHUNKS == 2 || CHUNKS == 4, "of a block's four warps");
+  if (LODE_THREAD % 32 == 0) chunk[warp] = x;
+  LODE_SYNC();
+  x = J::combine(chunk[first], chunk[first + 1]);
+  if (CHUNKS > 2) x = J::combine(x, J::combine(chunk[first + 2], chunk[first + 3]));
+  LODE_SYNC();
+  return x;
+}
+
+/* A second part goes on with the lanes of the first one. A fold keeps its order for the first lane alone, whose
+ * partners are right of it: that is the one which counts. */
+template <class J, int CHUNKS, int PARTS, int OWN, int EACH>
+LODE_DEVICE void lode_reduce_spread(typename J::T (&result)[OWN], const typename J::T (&x)[OWN][EACH]) {
+  enum { ALL = 0xFFFFFFFFu };
+  LODE_UNROLL
+  for (int g = 0; g < OWN; g++) {
+    typename J::T lane = x[g][0];
+    LODE_UNROLL
+    for (int i = 1; i < EACH; i++) lane = J::combine(lane, x[g][i]);
+    if (PARTS > 1) {
+      lane = __shfl_xor_sync(ALL, lane, LODE_LANES);
+      LODE_UNROLL
+      for (int i = 0; i < EACH; i++) lane = J::combine(lane, x[g][i]);
+    }
+    result[g] = lane;
+  }
+  LODE_UNROLL
+  for (int half = LODE_LANES / 2; half > 0; half /= 2) {
+    LODE_UNROLL
+    for (int g = 0; g < OWN; g++) result[g] = J::combine(result[g], __shfl_xor_sync(ALL, result[g], half));
+  }
+  LODE_UNROLL
+  for (int g = 0; g < OWN; g++) {
+    result[g] = __shfl_sync(ALL, result[g], (PARTS - 1) * LODE_LANES, PARTS * LODE_LANES);
+    if constexpr (CHUNKS > 1) result[g] = lode_combine_warps<J, CHUNKS>(result[g]);
+  }
+}
+#endif
+
 /* ---- a thread for each sequence ---------------------------------------------------- */
 
 /* Sequences of at most one chunk, neighbouring columns by neighbouring threads. */

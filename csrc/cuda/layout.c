@@ -281,18 +281,22 @@ static bool has_any_row(const lode_layout *layout) {
   return layout->program->nsegments == 0;
 }
 
-static void choose_wide(lode_layout *layout) {
+static void choose_inner(lode_layout *layout) {
   lode_structure *s = &layout->structure;
-  s->cut = LODE_TEMPLATE_WIDE;
   s->inner = (int32_t)layout->args->inner;
   s->any_row = has_any_row(layout);
-  if (s->any_row) {
-    s->inner = LODE_LEAST_ROW;
-    while (s->inner < layout->args->inner) s->inner *= 2;
-    for (int v = 0; v < layout->program->nvalues; v++)
-      if (layout->width[v] != 1) layout->width[v] = s->inner;
-  }
-  lode_wide_place(layout);
+  if (!s->any_row) return;
+  s->inner = LODE_LEAST_ROW;
+  while (s->inner < layout->args->inner) s->inner *= 2;
+  for (int v = 0; v < layout->program->nvalues; v++)
+    if (layout->width[v] != 1) layout->width[v] = s->inner;
+}
+
+static void choose_wide(lode_layout *layout) {
+  lode_structure *s = &layout->structure;
+  bool spread = s->any_row && layout->args->inner > LODE_ROW_REGISTERS && lode_spread_place(layout);
+  s->cut = spread ? LODE_TEMPLATE_SPREAD : LODE_TEMPLATE_WIDE;
+  if (!spread) lode_wide_place(layout);
 }
 
 /* ---- reductions -------------------------------------------------------------------- */
@@ -343,8 +347,10 @@ static void choose_elements(lode_layout *layout) {
 static void choose_template(lode_layout *layout) {
   const lode_program *program = layout->program;
   if (program->rows && choose_rows(layout)) return;
-  if (program->rows) choose_wide(layout);
-  else if (program->form != LODE_REDUCE_NONE) choose_reduction(layout);
+  if (program->rows) {
+    choose_inner(layout);
+    choose_wide(layout);
+  } else if (program->form != LODE_REDUCE_NONE) choose_reduction(layout);
   else choose_elements(layout);
 }
 

@@ -14,9 +14,10 @@
 typedef enum lode_template {
   LODE_TEMPLATE_ELEMENTS, /* stores; a thread for each vector of elements */
   LODE_TEMPLATE_ROWS,     /* by rows of few elements: a thread for each, values in registers */
-  LODE_TEMPLATE_WIDE,     /* by rows that are too much for registers: values in shared memory */
-  LODE_TEMPLATE_COLUMNS,  /* reductions of one chunk: a thread for each sequence */
-  LODE_TEMPLATE_LANES     /* reductions: a thread for each lane of a chunk */
+  LODE_TEMPLATE_SPREAD, /* by rows that the registers of 16 to 128 threads have room for: see source_spread.c */
+  LODE_TEMPLATE_WIDE,   /* by rows that are too much for registers: values in shared memory */
+  LODE_TEMPLATE_COLUMNS, /* reductions of one chunk: a thread for each sequence */
+  LODE_TEMPLATE_LANES    /* reductions: a thread for each lane of a chunk */
 } lode_template;
 
 typedef enum lode_stride_class { LODE_STRIDE_ZERO, LODE_STRIDE_ONE, LODE_STRIDE_ANY } lode_stride_class;
@@ -33,8 +34,9 @@ enum {
   LODE_PLACES = LODE_OUT + LODE_MAX_OUTPUTS,
   LODE_ROW_REGISTERS = 32, /* elements of a row in registers, at most */
   LODE_SHARED_BYTES = 48 << 10,
-  LODE_LEAST_ROW = 64,    /* WIDE, any_row: of `inner` */
-  LODE_SMALL_EXTENT = 64, /* inner extents up to this are part of the structure where they are divided by */
+  LODE_SPREAD_THREADS = 128, /* SPREAD: of a block; templates.h's */
+  LODE_LEAST_ROW = 64,       /* any_row: of `inner` */
+  LODE_SMALL_EXTENT = 64,    /* inner extents up to this are part of the structure where they are divided by */
   LODE_MAX_POINTERS = LODE_PLACES + 1,
   LODE_MAX_WORDS = LODE_PLACES * (LODE_MAX_DIMS + 2) + LODE_MAX_CONSTS + LODE_MAX_DIMS + 16,
   LODE_KEY_BYTES = 2800
@@ -60,9 +62,9 @@ typedef struct lode_structure {
   uint8_t columns;          /* LANES: templates.h's C */
   uint8_t global;           /* WIDE: values lie in a workspace, because shared memory is too small */
   uint8_t by_rows;
-  uint8_t any_row; /* WIDE: `inner` is what rows may have; what they have is a parameter */
+  uint8_t any_row; /* SPREAD, WIDE: `inner` is what rows may have; what they have is a parameter */
   uint8_t noutputs, output[LODE_MAX_OUTPUTS];
-  uint16_t rows; /* ROWS, WIDE: of a block */
+  uint16_t rows; /* ROWS, SPREAD, WIDE: of a block */
   uint16_t nvalues, naccesses, nsegments;
   int32_t inner; /* the inner extent; 0: a parameter; any_row: a power of two that is not less */
   lode_access_class access[LODE_PLACES];
@@ -83,13 +85,13 @@ typedef struct lode_layout {
   const lode_args *args;
   lode_structure structure;
   int64_t kept, each;   /* products of the kept and of the reduced outer extents */
-  int64_t first, count; /* ROWS, WIDE: the rows to do */
+  int64_t first, count; /* ROWS, SPREAD, WIDE: the rows to do */
   int64_t length;       /* reductions: of a sequence */
   int64_t columns;      /* reductions: sequences side by side */
   lode_cut cut;         /* LANES */
 
-  /* ROWS, WIDE: elements in a row of each value: 1 also where a row is one element repeated. any_row: `inner`
-   * where there is more than one. */
+  /* ROWS, SPREAD, WIDE: elements in a row of each value: 1 also where a row is one element repeated. any_row:
+   * `inner` where there is more than one. */
   int32_t width[LODE_MAX_VALUES];
   /* WIDE: where a value that is kept lies, in bytes for each row of the block; -1: it is made where it is used.
    * `lanes` is where rows are reduced. */
@@ -132,5 +134,7 @@ int lode_layout_value(const lode_layout *layout, int a);
 
 /* source_wide.c: gives values a place in shared memory. */
 void lode_wide_place(lode_layout *layout);
+/* source_spread.c: says how many rows a block has. False where values are too much for registers. */
+bool lode_spread_place(lode_layout *layout);
 
 #endif

@@ -26,8 +26,9 @@ static lode_status find(lode_stream *stream, const lode_layout *layout, CUkernel
 }
 
 static const char *const templates[] = {
-    [LODE_TEMPLATE_ELEMENTS] = "elements", [LODE_TEMPLATE_ROWS] = "rows",   [LODE_TEMPLATE_WIDE] = "wide rows",
-    [LODE_TEMPLATE_COLUMNS] = "columns",   [LODE_TEMPLATE_LANES] = "lanes",
+    [LODE_TEMPLATE_ELEMENTS] = "elements",  [LODE_TEMPLATE_ROWS] = "rows",
+    [LODE_TEMPLATE_SPREAD] = "spread rows", [LODE_TEMPLATE_WIDE] = "wide rows",
+    [LODE_TEMPLATE_COLUMNS] = "columns",    [LODE_TEMPLATE_LANES] = "lanes",
 };
 
 /* ---- launching ------------------------------------------------------------------ */
@@ -58,6 +59,11 @@ static lode_status launch_elements(lode_stream *stream, CUkernel kernel, lode_la
 static lode_status launch_rows(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
   int rows = layout->structure.rows;
   return launch(stream, kernel, layout, ceiling(layout->count, rows), rows, error);
+}
+
+static lode_status launch_spread(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
+  return launch(stream, kernel, layout, ceiling(layout->count, layout->structure.rows), LODE_SPREAD_THREADS,
+                error);
 }
 
 static lode_status launch_wide(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
@@ -101,8 +107,8 @@ static lode_status launch_lanes(lode_stream *stream, CUkernel kernel, lode_layou
 static lode_status launch_layout(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
   static lode_status (*const by_template[])(lode_stream *, CUkernel, lode_layout *, lode_error *) = {
       [LODE_TEMPLATE_ELEMENTS] = launch_elements, [LODE_TEMPLATE_ROWS] = launch_rows,
-      [LODE_TEMPLATE_WIDE] = launch_wide,         [LODE_TEMPLATE_COLUMNS] = launch_columns,
-      [LODE_TEMPLATE_LANES] = launch_lanes,
+      [LODE_TEMPLATE_SPREAD] = launch_spread,     [LODE_TEMPLATE_WIDE] = launch_wide,
+      [LODE_TEMPLATE_COLUMNS] = launch_columns,   [LODE_TEMPLATE_LANES] = launch_lanes,
   };
   return by_template[layout->structure.cut](stream, kernel, layout, error);
 }

@@ -507,8 +507,8 @@ static void write_head(lode_writer *w, const lode_layout *layout) {
 char *lode_source(const void *context) {
   static void (*const by_template[])(lode_writer *, const lode_layout *) = {
       [LODE_TEMPLATE_ELEMENTS] = write_elements_kernel, [LODE_TEMPLATE_ROWS] = lode_source_rows,
-      [LODE_TEMPLATE_WIDE] = lode_source_wide,          [LODE_TEMPLATE_COLUMNS] = write_columns_kernel,
-      [LODE_TEMPLATE_LANES] = write_lanes_kernel,
+      [LODE_TEMPLATE_SPREAD] = lode_source_spread,      [LODE_TEMPLATE_WIDE] = lode_source_wide,
+      [LODE_TEMPLATE_COLUMNS] = write_columns_kernel,   [LODE_TEMPLATE_LANES] = write_lanes_kernel,
   };
   const lode_layout *layout = context;
   lode_writer w = {.text = NULL};

@@ -1,5 +1,5 @@
 /* The text of a program. source.c writes what all templates share and the passes by
- * elements, columns and lanes; source_rows.c and source_wide.c the others. */
+ * elements, columns and lanes; source_rows.c, source_spread.c and source_wide.c the others. */
 #ifndef LODE_CUDA_SOURCE_H
 #define LODE_CUDA_SOURCE_H
 
@@ -35,8 +35,9 @@ void lode_write_leaf(lode_writer *w, const lode_layout *layout, int v, const cha
 void lode_write_pointer(lode_writer *w, const lode_layout *layout, int a);
 void lode_write_store(lode_writer *w, const lode_layout *layout, int o, const char *base, const char *column);
 
-/* source_rows.c, source_wide.c: kernels. */
+/* source_rows.c, source_spread.c, source_wide.c: kernels. */
 void lode_source_rows(lode_writer *w, const lode_layout *layout);
+void lode_source_spread(lode_writer *w, const lode_layout *layout);
 void lode_source_wide(lode_writer *w, const lode_layout *layout);
 
 #endif

@@ -29,15 +29,16 @@ static thread_local struct { uint32_t block, blocks; } lode_shim_index;
     }                                                                                                          \
   }                                                                                                            \
   static void name##_body(const parameters &p)
-#define LODE_DEVICE  static inline
-#define LODE_APART   static inline
-#define LODE_SHARED  static thread_local
-#define LODE_SYNC()  ((void)0)
-#define LODE_FENCE() ((void)0)
-#define LODE_THREAD  0u
-#define LODE_THREADS 1u
-#define LODE_BLOCK   lode_shim_index.block
-#define LODE_BLOCKS  lode_shim_index.blocks
-#define LODE_EACH_THREAD(t, threads) for (uint32_t t = 0; t < (threads); t++)
+#define LODE_KERNEL_BOUNDED(name, parameters, threads, blocks) LODE_KERNEL(name, parameters)
+#define LODE_DEVICE                                            static inline
+#define LODE_APART                                             static inline
+#define LODE_SHARED                                            static thread_local
+#define LODE_SYNC()                                            ((void)0)
+#define LODE_FENCE()                                           ((void)0)
+#define LODE_THREAD                                            0u
+#define LODE_THREADS                                           1u
+#define LODE_BLOCK                                             lode_shim_index.block
+#define LODE_BLOCKS                                            lode_shim_index.blocks
+#define LODE_EACH_THREAD(t, threads)                           for (uint32_t t = 0; t < (threads); t++)
 
 #endif
