@@ -125,8 +125,10 @@ describe("a program", function()
       assert(math.abs(y:sum():item() - 5) < 1e-3)
       return after.compiles + after.loads - before.compiles - before.loads
     end
-    compiles(1025, 0.5)
-    for _, width in ipairs({ 1026, 1500, 2047, 2048 }) do assert.equal(0, compiles(width, 1 / width)) end
+    for _, class in ipairs({ { 33, 50, 64 }, { 65, 100, 128 }, { 513, 1000, 1024 }, { 1025, 1500, 2047, 2048 } }) do
+      compiles(class[1], 0.5)
+      for k = 2, #class do assert.equal(0, compiles(class[k], 1 / class[k])) end
+    end
     assert.equal(1, compiles(4000, 0.5)) -- the next class
   end)
 

@@ -86,6 +86,10 @@ describe("programs", function()
     case(function(x) return x + lag(x * 3, 40) end, { 99, 200 }),
     case(function(x) return (lag(lag(x * 3, 40) * x, 7) - x):sum(2) end, { 99, 256 }),
     case(function(x, y) return lag(x * y, 1):min(2) end, { 3, 33 }, { 3, 1 }),
+    case(function(a, b, c, d, e, f) -- too many at a time for registers
+      local s = (a * b + c * d + e * f):sum(2, { keepdims = true })
+      return (a - s) * (b + s) + (c - s) * (d + s) + (e - s) * (f + s)
+    end, { 3, 1000 }, { 3, 1000 }, { 3, 1000 }, { 3, 1000 }, { 3, 1000 }, { 3, 1000 }),
   }))
 
   on_cuda("use what rows reduce to with the rows", check({
@@ -107,6 +111,39 @@ describe("programs", function()
     end, { 11, 100 }),
   }))
 
+  on_cuda("spread rows of any length over threads", check((function()
+    local cases = {}
+    for _, width in ipairs({ 33, 63, 64, 65, 100, 256, 512, 513, 1000, 1023, 1024, 1025, 2048, 2049, 3072, 4096 }) do
+      cases[#cases + 1] = case(softmax, { 1, width })
+      cases[#cases + 1] = case(function(x) local mean, variance = moments(x) return x - mean, mean, variance end,
+        { width < 300 and 67 or 5, width })
+      cases[#cases + 1] = case(function(x) return x:prod(2), x:min(2), x:max(2), x:greater(0):all(2) end, { 9, width })
+    end
+    return cases
+  end)()))
+
+  on_cuda("spread rows of all kinds over threads", check({
+    case(function(x, y) return softmax(x.T) * y end, { 130, 70 }, { 130 }), -- columns, and a row for all
+    case(function(x, y) return softmax(x + y), y:sum(2) end, { 7, 9, 300 }, { 7, 9, 1 }),
+    case(function(x, y) return softmax(x[{ {}, { 700, 1, -1 } }] * y) end, { 11, 700 }, { 11, 700 }),
+    case(function(x) return softmax(x[{ {}, { 3, 203 } }]) end, { 40, 300 }),
+    case(function(x) -- integers, booleans
+      local i = (x * 1000):to("i32")
+      local j, b = i:to("i64") * 1000003, x:greater(-2)
+      return i - i:max(2, { keepdims = true }), j * j:sum(2, { keepdims = true }),
+        b:logical_and(b:all(2, { keepdims = true })), i:prod(2)
+    end, { 21, 1500 }),
+    case(function(x) -- NaN in some rows, signed zeros in all
+      local y = x:greater(2.5):where(x * 0 / 0, x:abs():less(1):where(x * 0, x))
+      local z = x * 0
+      return y:min(2), y - y:max(2, { keepdims = true }), 1 / z:min(2), 1 / z:max(2)
+    end, { 37, 600 }),
+    case(function(x, y) -- what the first level reads is used by the last one too
+      local d = x - x:mean(2, { keepdims = true })
+      return d / d:square():sum(2, { keepdims = true }):sqrt() * y + x, d:max(2)
+    end, { 50, 200 }, { 200 }),
+  }))
+
   on_cuda("have several outputs", check({
     case(function(x, y) return x + y, x * y, x:less(y), (x - y):to("f32") end, { 1001 }, { 1001 }),
     case(function(x, y) return x + y, x - y end, { 57, 20 }, { 20 }),
@@ -119,6 +156,7 @@ describe("programs", function()
     case(function(x) return (x - lag(x, 4)):sum() end, { 3001, 20 }),
     case(function(x) return (x - lag(x, 4)):sum(1) end, { 3001, 20 }),
     case(function(x) return (x - lag(x, 40)):max(1) end, { 51, 100 }),
+    case(function(x) return softmax(x):sum(1), softmax(x):sum() end, { 51, 100 }),
   }))
 
   on_cuda("reduce sequences of any length", check({
