@@ -131,7 +131,7 @@ NVFLAGS  = $(CUDA_GENCODE) -std=c++17 -O3 --fmad=false --ftz=false --prec-div=tr
 $(FATBIN)/%.fatbin: kernels/%.cu
 	$(call say,NVCC,$< $(CUDA_ARCH))mkdir -p $(@D) && $(NVCC) -fatbin $(NVFLAGS) -MD -MF $(@:.fatbin=.d) -MT $@ -o $@ $<
 
-$(OBJ)/cuda/blobs.o: csrc/cuda/blobs.S $(FATBINS) $(wildcard kernels/*.h) csrc/core/random.h csrc/core/elementary.h
+$(OBJ)/cuda/blobs.o: csrc/cuda/blobs.S $(FATBINS) $(wildcard kernels/*.h) csrc/core/random.h csrc/core/elementary.h csrc/core/moments.h
 	$(call say,AS,$<)mkdir -p $(@D) && $(CC) -c -I. -I$(FATBIN) -o $@ $<
 
 include config/emulator.mk

@@ -4,6 +4,8 @@
 
 #include "prelude.h"
 
+#include "core/moments.h"
+
 #include "templates.h"
 
 #include "programs.h"
@@ -329,55 +331,77 @@ template <class T> LODE_DEVICE void put_result(const lode_result &out, int64_t k
   ((T *)out.base)[offset] = x;
 }
 
-/* A job of templates.h over dense memory. */
-#define DENSE_JOB(dtype, T_, U, name)                                                                          \
-  struct name##_##dtype : name##_job_##dtype {                                                                 \
-    typedef int64_t I;                                                                                         \
-    typedef int64_t place;                                                                                     \
-    LODE_DEVICE place at(const lode_reduce_parameters &p, I k, I j) { return k * p.length * p.columns + j; }   \
-    LODE_DEVICE T get(const lode_reduce_parameters &p, place at, I e) {                                        \
-      return lode_load((const T *)p.x + (at + e * p.columns));                                                 \
-    }                                                                                                          \
-    LODE_DEVICE void put(const lode_reduce_parameters &p, I k, I j, T x) {                                     \
-      put_result(p.out, p.first + k, j, x);                                                                    \
-    }                                                                                                          \
-  };
-#define LODE_REDUCE(name, rule, start, expr) rule(DENSE_JOB, name)
-#include "core/ops.def"
+/* A job of templates.h over dense memory, of one output R. */
+template <class R> struct dense : R {
+  typedef typename R::T T;
+  typedef typename R::E E;
+  typedef int64_t I;
+  typedef struct {
+    int64_t at;
+    E first;
+  } place;
+  enum { APART = R::BLOCKS };
+  LODE_DEVICE place at(const lode_reduce_parameters &p, I k, I j) {
+    place at;
+    at.at = k * p.length * p.columns + j;
+    at.first = lode_load((const E *)p.first + (k * p.first_stride + j));
+    return at;
+  }
+  LODE_DEVICE E get(const lode_reduce_parameters &p, const place &at, I e) {
+    return lode_load((const E *)p.x + (at.at + e * p.columns));
+  }
+  template <int N> LODE_DEVICE void add(T &sum, const place &at, const E (&x)[N], int count) {
+    R::add(sum, x, count, at.first);
+  }
+  LODE_DEVICE void put(const lode_reduce_parameters &p, I k, I j, T x) {
+    put_result(p.out, p.first_kept + k, j, R::result(x));
+  }
+  LODE_DEVICE void keep(const lode_reduce_parameters &p, int64_t i, T x) { ((T *)p.partial)[i] = x; }
+};
 
-#define REDUCE_CASE(dtype, T, U, name)                                                                         \
+#define REDUCE(dtype, T, U, name, R)                                                                           \
   case KEY(LODE_RED_##name, LODE_##dtype):                                                                     \
-    lode_reduce_lanes<name##_##dtype>(p, (T *)lanes, s, p.length, (T *)p.partial, before, p.all);              \
+    reduce<dense<R>>(p, lanes);                                                                                \
     break;
+#define REDUCE_CASE(dtype, T, U, name) REDUCE(dtype, T, U, name, lode_plain<name##_job_##dtype>)
+#define MOMENT_CASE(dtype, T, U, name) REDUCE(dtype, T, U, name, lode_##name<T>)
 
-LODE_KERNEL(reduce, lode_reduce_parameters) {
-  LODE_SHARED uint64_t lanes[LODE_ITEMS];
+template <class J> LODE_DEVICE void reduce(const lode_reduce_parameters &p, void *lanes) {
   lode_reduce_shape s;
   s.kept = p.kept;
   s.columns = p.columns;
   s.C = (uint32_t)p.C;
   s.group = (uint32_t)p.group;
   s.groups = p.groups;
-  const int64_t before = p.first * p.all + p.before; /* partial results are those of all kept indices */
+  const int64_t before = p.first_kept * p.all + p.before; /* partial results are those of all kept indices */
+  lode_reduce_lanes<J>(p, (typename J::T *)lanes, s, p.length, p.partial != nullptr, before, p.all);
+}
+
+LODE_KERNEL(reduce, lode_reduce_parameters) {
+  LODE_SHARED uint64_t lanes[3 * LODE_ITEMS];
   switch (KEY(p.reduction, p.dtype)) {
 #define LODE_REDUCE(name, rule, start, expr) rule(REDUCE_CASE, name)
+#define LODE_MOMENT(name, rule)              rule(MOMENT_CASE, name)
 #include "core/ops.def"
   }
 }
 
 /* Neighbours at distance 1, 2, 4, ..., in shared memory: a span of groups of some columns of one kept index. */
-template <class J> LODE_DEVICE void combine_groups(const lode_combine_parameters &p, typename J::T *x) {
-  typedef typename J::T T;
+template <class R> LODE_DEVICE void combine_groups(const lode_combine_parameters &p, int o, void *shared) {
+  typedef typename R::T T;
+  const lode_combine_output &output = p.output[o];
+  T *x = (T *)shared;
   const int64_t tiles = (p.columns + LODE_COMBINE_COLUMNS - 1) / LODE_COMBINE_COLUMNS;
   const int64_t spans = (p.groups + p.span - 1) / p.span;
+  const int64_t units = p.kept * tiles * spans, before = o * units % LODE_BLOCKS;
   LODE_NO_UNROLL
-  for (int64_t unit = LODE_BLOCK; unit < p.kept * tiles * spans; unit += LODE_BLOCKS) {
+  for (int64_t unit = (LODE_BLOCK + LODE_BLOCKS - before) % LODE_BLOCKS; unit < units; unit += LODE_BLOCKS) {
     const int64_t set = unit / spans, span = unit - set * spans, k = set / tiles;
     const int64_t column = (set - k * tiles) * LODE_COMBINE_COLUMNS, group = span * p.span;
     const uint32_t columns = p.columns - column < LODE_COMBINE_COLUMNS ? (uint32_t)(p.columns - column)
                                                                        : (uint32_t)LODE_COMBINE_COLUMNS;
     const uint32_t groups = (uint32_t)(p.groups - group < p.span ? p.groups - group : p.span);
-    const T *from = (const T *)p.from + ((k * p.groups + group) * p.columns + column);
+    const T *from = (const T *)output.from + ((k * p.groups + group) * p.columns + column);
     for (uint32_t t = LODE_THREAD; t < groups * columns; t += LODE_THREADS)
       x[t] = from[(int64_t)(t / columns) * p.columns + t % columns];
     LODE_NO_UNROLL
@@ -387,27 +411,34 @@ template <class J> LODE_DEVICE void combine_groups(const lode_combine_parameters
       LODE_NO_UNROLL
       for (uint32_t t = LODE_THREAD; t < pairs * columns; t += LODE_THREADS) {
         T *left = x + (t / columns * 2 * distance * columns + t % columns);
-        *left = J::combine(*left, left[distance * columns]);
+        *left = R::combine(*left, left[distance * columns]);
       }
     }
     LODE_SYNC();
     for (uint32_t j = LODE_THREAD; j < columns; j += LODE_THREADS) {
-      if (spans == 1) put_result(p.out, k, column + j, x[j]);
-      else ((T *)p.to)[(k * spans + span) * p.columns + column + j] = x[j];
+      if (spans == 1) put_result(output.out, k, column + j, R::result(x[j]));
+      else ((T *)output.to)[(k * spans + span) * p.columns + column + j] = x[j];
     }
     LODE_SYNC();
   }
 }
 
-#define COMBINE_CASE(dtype, T, U, name)                                                                        \
+#define COMBINE(dtype, T, U, name, R)                                                                          \
   case KEY(LODE_RED_##name, LODE_##dtype):                                                                     \
-    combine_groups<name##_##dtype>(p, (T *)shared);                                                            \
+    combine_groups<R>(p, o, shared);                                                                           \
     break;
+#define COMBINE_CASE(dtype, T, U, name)   COMBINE(dtype, T, U, name, lode_plain<name##_job_##dtype>)
+#define COMBINE_MOMENT(dtype, T, U, name) COMBINE(dtype, T, U, name, lode_##name<T>)
 
+/* Blocks go through the units of one output after the other. */
 LODE_KERNEL(combine, lode_combine_parameters) {
-  LODE_SHARED uint64_t shared[LODE_COMBINE_ELEMENTS];
-  switch (KEY(p.reduction, p.dtype)) {
+  LODE_SHARED uint64_t shared[LODE_COMBINE_BYTES / 8];
+  LODE_NO_UNROLL
+  for (int o = 0; o < p.noutputs; o++) {
+    switch (KEY(p.output[o].reduction, p.output[o].dtype)) {
 #define LODE_REDUCE(name, rule, start, expr) rule(COMBINE_CASE, name)
+#define LODE_MOMENT(name, rule)              rule(COMBINE_MOMENT, name)
 #include "core/ops.def"
+    }
   }
 }

@@ -51,26 +51,37 @@ typedef struct lode_result {
   int32_t ndims;
 } lode_result;
 
-/* Dense sequences x[kept, length, columns]; those of kept index k are first + k of the results. Of `all`
+/* Dense sequences x[kept, length, columns]; those of kept index k are first_kept + k of the results. Of `all`
  * groups of a sequence's chunks these are from `before` on. */
 typedef struct lode_reduce_parameters {
   const char *x;
+  const char
+      *first; /* of each sequence, its first element: first_stride elements from kept index to kept index */
+  int64_t first_stride;
   char *partial; /* [results, all, columns]; NULL: one group, results are stored */
-  int64_t first, kept, columns, length, before, groups, all;
+  int64_t first_kept, kept, columns, length, before, groups, all;
   int32_t dtype, reduction, C, group; /* C, group: templates.h */
   lode_result out;
 } lode_reduce_parameters;
 
-/* Combines from[kept, groups, columns] pairwise, `span` (a power of two) groups in a block: to to[kept, groups
- * / span, columns], or to where results go, if there is no more than one span. */
-typedef struct lode_combine_parameters {
+/* Of one output: combines from[kept, groups, columns] pairwise, `span` (a power of two) groups in a block: to
+ * to[kept, groups / span, columns], or to where results go, if there is no more than one span. */
+typedef struct lode_combine_output {
   char *from, *to;
-  int64_t kept, columns, groups, span;
   int32_t dtype, reduction;
   lode_result out;
+} lode_combine_output;
+
+typedef struct lode_combine_parameters {
+  int64_t kept, columns, groups, span;
+  int32_t noutputs;
+  lode_combine_output output[LODE_MAX_OUTPUTS];
 } lode_combine_parameters;
 
-/* Columns of a block where there is more than one; elements that it has at a time. */
-enum { LODE_COMBINE_COLUMNS = 16, LODE_COMBINE_ELEMENTS = 2048 };
+/* Columns of a block where there is more than one; bytes of partial results that it has at a time. */
+enum { LODE_COMBINE_COLUMNS = 16, LODE_COMBINE_BYTES = 16 << 10 };
+
+/* Elements' sizes that a partial result takes: of m2, templates.h's lode_m2<E>::T. */
+static inline int lode_partial_size(int reduction) { return reduction == LODE_RED_m2 ? 3 : 1; }
 
 #endif

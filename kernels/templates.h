@@ -2,12 +2,18 @@
  * and reductions in the order of core/reduce.h.
  *
  * A reduction is described by a job J with static members:
- *   T, I, place        the element type, the type of indices, what is known of a sequence
+ *   T                  what is known of some elements
  *   identity(), combine(a, b)
+ * which is all that a row in registers or shared memory needs, where T is the element type; and
+ *   I, E, place        the type of indices, an element, what is known of a sequence
  *   at(p, k, j)        the place of sequence (kept index k, column j)
  *   get(p, place, e)   its element e
+ *   add(x, place, elements, count)   adds elements that follow each other in a lane to x
  *   put(p, k, j, x)    stores its result
- * Included after prelude.h; used by generated programs and by programs.cu. */
+ *   keep(p, i, x)      stores partial result i
+ *   BLOCKS             whether add has to be given whole blocks of LODE_M2_BLOCK
+ *   APART              whether what 16 lanes know is too much for a thread's registers
+ * Included after prelude.h and core/moments.h; used by generated programs and by programs.cu. */
 #ifndef LODE_KERNELS_TEMPLATES_H
 #define LODE_KERNELS_TEMPLATES_H
 
@@ -246,7 +252,131 @@ LODE_DEVICE void lode_reduce_spread(typename J::T (&result)[OWN], const typename
 }
 #endif
 
+/* ---- what is known of some elements ------------------------------------------------- */
+
+/* Reduction R, whose T is an element, as an output of a job. */
+template <class R> struct lode_plain : R {
+  typedef typename R::T T;
+  typedef T E;
+  enum { BLOCKS = 0 };
+  template <int N> LODE_DEVICE void add(T &sum, const E (&x)[N], int count, E) {
+    LODE_UNROLL
+    for (int i = 0; i < N; i++)
+      if (i < count) sum = R::combine(sum, x[i]);
+  }
+  LODE_DEVICE E result(T x) { return x; }
+};
+
+/* core/moments.h's m2 of elements X. */
+template <class X> struct lode_m2 {
+  typedef X E;
+  struct T {
+    X m, d, n;
+  };
+  enum { BLOCKS = 1 };
+  LODE_DEVICE T identity() {
+    T none = {0, 0, 0};
+    return none;
+  }
+  LODE_DEVICE T combine(T a, T b) {
+    if (!(b.n > 0)) return a;
+    if (!(a.n > 0)) return b;
+    const X apart = LODE_M2_APART(X, a.d, a.n, b.d, b.n);
+    a.m = LODE_M2_JOINED(X, a.m, a.n, b.m, b.n, apart);
+    a.d = a.d + b.d;
+    a.n = a.n + b.n;
+    return a;
+  }
+  /* A block, of at least one element. */
+  template <int N> LODE_DEVICE void add(T &sum, const E (&x)[N], int count, E first) {
+    T block = {0, x[0] - first, (X)count};
+    LODE_UNROLL
+    for (int i = 1; i < N; i++)
+      if (i < count) block.d = block.d + (x[i] - first);
+    LODE_UNROLL
+    for (int i = 0; i < N; i++) {
+      if (i >= count) continue;
+      const X off = LODE_M2_DEVIATION(X, x[i] - first, block.d, block.n);
+      block.m = i == 0 ? off * off : block.m + off * off;
+    }
+    sum = combine(sum, block);
+  }
+  LODE_DEVICE E result(T x) { return x.m; }
+};
+
+/* One lane of a chunk: elements first, first + LANES, ... below end; AHEAD loads are under way at a time. */
+template <class J, class P>
+LODE_DEVICE typename J::T lode_reduce_lane(const P &p, const typename J::place &place, typename J::I first,
+                                           typename J::I end) {
+  enum { AHEAD = LODE_M2_BLOCK };
+  typename J::T sum = J::identity();
+  typename J::I e = first;
+  LODE_NO_UNROLL
+  for (; e + (AHEAD - 1) * LODE_LANES < end; e += AHEAD * LODE_LANES) {
+    typename J::E x[AHEAD];
+    LODE_UNROLL
+    for (int i = 0; i < AHEAD; i++) x[i] = J::get(p, place, e + i * LODE_LANES);
+    J::add(sum, place, x, AHEAD);
+  }
+  if constexpr (J::BLOCKS) {
+    typename J::E x[AHEAD];
+    const int count = e < end ? (int)((end - e + LODE_LANES - 1) / LODE_LANES) : 0;
+    LODE_UNROLL
+    for (int i = 0; i < AHEAD; i++) x[i] = J::get(p, place, i < count ? e + i * LODE_LANES : 0);
+    if (count > 0) J::add(sum, place, x, count);
+  } else {
+    LODE_NO_UNROLL
+    for (; e < end; e += LODE_LANES) {
+      typename J::E x[1] = {J::get(p, place, e)};
+      J::add(sum, place, x, 1);
+    }
+  }
+  return sum;
+}
+
 /* ---- a thread for each sequence ---------------------------------------------------- */
+
+/* A sequence of at most one chunk, lane by lane, in the order in which folding by halves joins neighbours. */
+template <class J, class P>
+LODE_DEVICE typename J::T lode_reduce_by_lanes(const P &p, const typename J::place &place,
+                                               typename J::I length) {
+  typename J::T level[5];
+  LODE_NO_UNROLL
+  for (int i = 0; i < LODE_LANES; i++) {
+    const int lane = (i & 1) << 3 | (i & 2) << 1 | (i & 4) >> 1 | (i & 8) >> 3;
+    typename J::T x = lode_reduce_lane<J>(p, place, (typename J::I)lane, length);
+    int l = 0;
+    LODE_NO_UNROLL
+    for (int c = i; (c & 1) != 0; c >>= 1) x = J::combine(level[l++], x);
+    level[l] = x;
+  }
+  return level[4];
+}
+
+/* The same with all lanes in registers. */
+template <class J, class P>
+LODE_DEVICE typename J::T lode_reduce_all_lanes(const P &p, const typename J::place &place,
+                                                typename J::I length) {
+  typename J::T lane[LODE_LANES];
+  LODE_UNROLL
+  for (int i = 0; i < LODE_LANES; i++) lane[i] = J::identity();
+  typename J::I e = 0;
+  LODE_NO_UNROLL
+  for (; e + LODE_LANES <= length; e += LODE_LANES) {
+    typename J::E x[LODE_LANES][1];
+    LODE_UNROLL
+    for (int i = 0; i < LODE_LANES; i++) x[i][0] = J::get(p, place, e + i);
+    LODE_UNROLL
+    for (int i = 0; i < LODE_LANES; i++) J::add(lane[i], place, x[i], 1);
+  }
+  LODE_UNROLL
+  for (int i = 0; i < LODE_LANES; i++) {
+    if (e + i >= length) continue;
+    typename J::E x[1] = {J::get(p, place, e + i)};
+    J::add(lane[i], place, x, 1);
+  }
+  return lode_fold<J, LODE_LANES>(lane);
+}
 
 /* Sequences of at most one chunk, neighbouring columns by neighbouring threads. */
 template <class J, class P>
@@ -257,46 +387,12 @@ LODE_DEVICE void lode_reduce_columns(const P &p, int64_t kept, int64_t columns, 
        s += (int64_t)LODE_BLOCKS * LODE_THREADS) {
     I k = columns == 1 ? (I)s : kept == 1 ? 0 : (I)s / (I)columns, j = (I)s - k * (I)columns;
     typename J::place place = J::at(p, k, j);
-    typename J::T lane[LODE_LANES];
-    LODE_UNROLL
-    for (int i = 0; i < LODE_LANES; i++) lane[i] = J::identity();
-    I e = 0;
-    LODE_NO_UNROLL
-    for (; e + LODE_LANES <= length; e += LODE_LANES) {
-      typename J::T x[LODE_LANES];
-      LODE_UNROLL
-      for (int i = 0; i < LODE_LANES; i++) x[i] = J::get(p, place, e + i);
-      LODE_UNROLL
-      for (int i = 0; i < LODE_LANES; i++) lane[i] = J::combine(lane[i], x[i]);
-    }
-    LODE_UNROLL
-    for (int i = 0; i < LODE_LANES; i++)
-      if (e + i < length) lane[i] = J::combine(lane[i], J::get(p, place, e + i));
-    J::put(p, k, j, lode_fold<J, LODE_LANES>(lane));
+    if constexpr (J::APART) J::put(p, k, j, lode_reduce_by_lanes<J>(p, place, length));
+    else J::put(p, k, j, lode_reduce_all_lanes<J>(p, place, length));
   }
 }
 
 /* ---- a thread for each lane ----------------------------------------------------------- */
-
-/* One lane of a chunk: elements first, first + LANES, ... below end; AHEAD loads are under way at a time. */
-template <class J, class P>
-LODE_DEVICE typename J::T lode_reduce_lane(const P &p, const typename J::place &place, typename J::I first,
-                                           typename J::I end) {
-  enum { AHEAD = 8 };
-  typename J::T sum = J::identity();
-  typename J::I e = first;
-  LODE_NO_UNROLL
-  for (; e + (AHEAD - 1) * LODE_LANES < end; e += AHEAD * LODE_LANES) {
-    typename J::T x[AHEAD];
-    LODE_UNROLL
-    for (int i = 0; i < AHEAD; i++) x[i] = J::get(p, place, e + i * LODE_LANES);
-    LODE_UNROLL
-    for (int i = 0; i < AHEAD; i++) sum = J::combine(sum, x[i]);
-  }
-  LODE_NO_UNROLL
-  for (; e < end; e += LODE_LANES) sum = J::combine(sum, J::get(p, place, e));
-  return sum;
-}
 
 /* How a block's items stand to sequences. A block has 16 / C units of 16 lanes and C columns; a unit is one
  * chunk, and G = 2^group units that follow each other are one group of chunks, whose results are combined in
@@ -325,12 +421,12 @@ LODE_DEVICE lode_reduce_item<I> lode_reduce_item_of(const lode_reduce_shape &s, 
   return item;
 }
 
-/* Long sequences. Results go to partial[(k * all + before + group) * columns + j]: of all `all` groups of a
- * sequence, these are from `before` on; or, where partial is null, to where J puts them: then there is one
- * group. `lanes` is shared memory for LODE_ITEMS elements. */
+/* Long sequences. Results are kept as partial result (k * all + before + group) * columns + j: of all `all`
+ * groups of a sequence, these are from `before` on; or, where not `partial`, put: then there is one group.
+ * `lanes` is shared memory for LODE_ITEMS results. */
 template <class J, class P>
 LODE_DEVICE void lode_reduce_lanes(const P &p, typename J::T *lanes, lode_reduce_shape s, typename J::I length,
-                                   typename J::T *partial, int64_t before, int64_t all) {
+                                   bool partial, int64_t before, int64_t all) {
   typedef typename J::T T;
   typedef typename J::I I;
   const uint32_t unit_items = LODE_LANES * s.C, G = 1u << s.group;
@@ -369,8 +465,8 @@ LODE_DEVICE void lode_reduce_lanes(const P &p, typename J::T *lanes, lode_reduce
       if (t / s.C % LODE_LANES != 0 || t / unit_items % G != 0) continue;
       lode_reduce_item<I> item = lode_reduce_item_of<I>(s, first, t);
       if (!item.exists) continue;
-      if (partial == nullptr) J::put(p, item.k, item.j, lanes[t]);
-      else partial[((int64_t)item.k * all + before + item.group) * s.columns + item.j] = lanes[t];
+      if (!partial) J::put(p, item.k, item.j, lanes[t]);
+      else J::keep(p, ((int64_t)item.k * all + before + item.group) * s.columns + item.j, lanes[t]);
     }
     LODE_SYNC();
   }

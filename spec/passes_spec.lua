@@ -3,6 +3,7 @@
 local lode = require("lode")
 local support = require("spec.support")
 
+local unpack = unpack or table.unpack -- luacheck: ignore
 local each_device = support.each_device(it, function(why) pending(why) end)
 
 -- Passes that computing these takes.
@@ -44,6 +45,24 @@ describe("one pass", function()
     assert.equal(1, passes(device, softmax(x), x:sum(2)))
   end)
 
+  each_device("makes several reductions over the same dims, whatever they are of", function(device)
+    local x = lode.rand({ 3, 40, 7, 30 }, { device = device, seed = 1 }):compute()
+    local y = lode.rand({ 3, 40, 7, 30 }, { device = device, seed = 2, dtype = "f64" }):compute()
+    local function list(dims)
+      return x:sum(dims), (x * y):max(dims), lode.where(x:less(0.5), x, 0):sum(dims), x:less(0.5):sum(dims)
+    end
+    for _, dims in ipairs({ { 1 }, { 2 }, { 2, 3 }, { 1, 3, 4 }, { 1, 2, 3, 4 } }) do
+      local together, alone = { list(dims) }, { list(dims) }
+      assert.equal(1, passes(device, unpack(together)))
+      for i, tensor in ipairs(together) do
+        assert.equal(1, passes(device, alone[i]))
+        support.same_bits(tensor, alone[i], ("reduction %d over %d dims"):format(i, #dims))
+      end
+    end
+    assert.equal(2, passes(device, x:sum(1), x:sum(2))) -- other dims
+    assert.equal(2, passes(device, x:sum(1), x:prod(1), x:min(1), x:max(1), y:sum(1))) -- more than a pass stores
+  end)
+
   each_device("makes distances of all pairs, and no tensor of their differences", function(device)
     local function points(n, seed) return lode.rand({ n, 3 }, { device = device, seed = seed }):compute() end
     local x, y = points(30, 1), points(40, 2)
@@ -60,7 +79,7 @@ describe("one pass", function()
     local y = lode.rand({ 40, 50 }, { device = device, seed = 3 }):compute() * 2
     local list = {}
     for i = 1, 40 do list[i] = y[i]:sum() + y[i]:sum() * 2 end
-    assert.equal(10, passes(device, (unpack or table.unpack)(list))) -- luacheck: ignore
+    assert.equal(10, passes(device, unpack(list)))
   end)
 
   each_device("makes what is recorded twice alike", function(device)
@@ -142,11 +161,13 @@ describe("LODE_TRACE", function()
       local e = (x - x:max(2, { keepdims = true })):exp()
       lode.compute(e / e:sum(2, { keepdims = true }))
       lode.compute(x - x:mean(1, { keepdims = true }))
+      lode.compute(x:sum(1), x:max(1), (x * x):sum(1))
       x:matmul(x.T):compute()
     ]], "LODE_TRACE=1")
     local fused = "cpu: a pass over 30 x 20 by rows: exp, subtract, divide, sum of rows, max of rows"
     assert.is_truthy(text:find(fused, 1, true), text)
     assert.is_truthy(text:find("sum [1,20] is stored: it is not along the last dim", 1, true), text)
+    assert.is_truthy(text:find("cpu: a pass over 30 x 20: multiply, sum x 2, max; reads 1, stores 3", 1, true), text)
     assert.is_truthy(text:find("cpu: a product [1,30,30]", 1, true), text)
     local quiet = support.child([[require("lode").ones({ 3 }):compute()]], "LODE_TRACE=0")
     assert.is_nil(quiet:find("a pass"))

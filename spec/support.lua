@@ -20,7 +20,7 @@ local function read_ops()
   local text = assert(io.open("csrc/core/ops.def")):read("*a")
   local ops = {}
   for kind, name, rule in text:gmatch("\nLODE_(%u+)[_%u]*%(([%w_]+), (%u+)") do
-    ops[#ops + 1] = { kind = kind, name = name, rule = rule }
+    if kind ~= "MOMENT" then ops[#ops + 1] = { kind = kind, name = name, rule = rule } end -- no function of Lua's
   end
   return ops
 end

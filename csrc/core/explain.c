@@ -53,8 +53,10 @@ static void add_operations(line *l, const lode_program *program) {
     snprintf(text, sizeof text, "%s of rows", lode_reductions[i].name);
     add_count(l, reduction[i], text, l->length == begin);
   }
-  if (program->form != LODE_REDUCE_NONE)
-    add_count(l, 1, lode_reductions[program->reduction].name, l->length == begin);
+  int ends[LODE_NREDUCTIONS] = {0};
+  for (int o = 0; o < program->noutputs && program->form != LODE_REDUCE_NONE; o++)
+    ends[program->reduction[o]]++;
+  for (int i = 0; i < LODE_NREDUCTIONS; i++) add_count(l, ends[i], lode_reductions[i].name, l->length == begin);
   if (l->length == begin) add(l, "copy");
 }
 

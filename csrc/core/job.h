@@ -9,7 +9,9 @@ typedef enum lode_dim_group { LODE_DIM_KEPT, LODE_DIM_REDUCED, LODE_DIM_KEPT_INN
 
 /* What is stored. */
 typedef struct lode_plan_output {
+  lode_node *node;   /* that becomes a leaf over the storage; NULL: none does */
   lode_node *source; /* whose elements are emitted; they may then be reduced */
+  uint8_t reduction; /* then: a lode_reduction */
   lode_storage *storage;
   lode_map map;                  /* source's dims over the space */
   bool whole;                    /* by rows: all of the row; or one element */
@@ -23,8 +25,7 @@ typedef struct lode_plan_job {
   int noutputs;
   const lode_row_space *space; /* NULL: the space is the sources' shape */
   lode_reduce_form form;
-  int reduction;
-  unsigned mask;                       /* reduced dims of the source */
+  unsigned mask;                       /* reduced dims of the sources */
   lode_dim_group group[LODE_MAX_DIMS]; /* by dim of the space */
   int boxes;                           /* run so far */
 } lode_plan_job;

@@ -11,5 +11,6 @@ const lode_op_info lode_ops[LODE_NOPS] = {
 
 const lode_op_info lode_reductions[LODE_NREDUCTIONS] = {
 #define LODE_REDUCE(name, rule, identity, expr) {#name, 1, LODE_RULE_##rule},
+#define LODE_MOMENT(name, rule)                 {#name, 1, LODE_RULE_##rule},
 #include "ops.def"
 };

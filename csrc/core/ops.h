@@ -24,6 +24,7 @@ typedef enum lode_op {
 
 typedef enum lode_reduction {
 #define LODE_REDUCE(name, rule, identity, expr) LODE_RED_##name,
+#define LODE_MOMENT(name, rule)                 LODE_RED_##name,
 #include "ops.def"
   LODE_NREDUCTIONS
 } lode_reduction;

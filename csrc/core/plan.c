@@ -94,8 +94,7 @@ static lode_status enqueue(lode_planner *p, const lode_plan_job *job) {
   lode_program *program = &p->program;
   program->rows = p->inner >= 0;
   program->form = (uint8_t)job->form;
-  program->reduction = job->reduction;
-  program->dtype = program->value[program->output[0]].dtype;
+  for (int o = 0; o < job->noutputs; o++) program->reduction[o] = job->output[o].reduction;
   if (lode_tracing()) lode_explain_pass(device, program, &p->args);
   lode_status status;
   LODE_WITH_LADDER(context, device, status, device->api->run(stream, program, &p->args, &context->error));
@@ -246,12 +245,12 @@ static run_result try_job(lode_planner *p, lode_plan_job *job, lode_status *stat
   return result == RUN_FULL && rows ? run_space(p, job, -1, status) : result;
 }
 
-/* The reduction of what is emitted, rather than a value of the program. */
-static void reduce_apart(lode_plan_job *job, lode_node *node) {
+/* An output is the reduction of what is emitted, rather than a value of the program. All of a job are. */
+static void reduce_apart(lode_plan_job *job, lode_plan_output *output, lode_node *node) {
   job->space = NULL;
-  job->output[0].source = node->input[0];
-  job->reduction = node->op;
   job->mask = node->as.mask;
+  output->source = node->input[0];
+  output->reduction = (uint8_t)node->op;
 }
 
 static lode_status run_job(lode_plan_job *job) {
@@ -266,7 +265,7 @@ static lode_status run_job(lode_plan_job *job) {
     run_result result = try_job(p, job, &status);
     if (result == RUN_OK || result == RUN_FAILED) return status;
     if (result == RUN_MATERIALIZE) LODE_TRY(lode_compute_first(p->split_node));
-    else if (job->space != NULL) reduce_apart(job, node);
+    else if (job->space != NULL) reduce_apart(job, &job->output[0], node);
     else LODE_TRY(relieve(job->output[0].source));
   }
 }
@@ -304,7 +303,7 @@ lode_status lode_plan_run(lode_node *node) {
     space = lode_space_of_reduction(node);
     job.space = &space;
   } else if (node->kind == LODE_NODE_REDUCE && !node->unrolled) {
-    reduce_apart(&job, node);
+    reduce_apart(&job, &job.output[0], node);
   }
   return run_into_new(node, &job);
 }
@@ -333,8 +332,9 @@ static lode_status begin_group(const lode_group *group, lode_plan_job *job) {
     if (node->storage != NULL) continue;
     LODE_TRY(
         lode_storage_new(node->context, who_asks(node), node->device, lode_node_bytes(node), &output->storage));
-    output->source = node;
+    output->node = output->source = node;
     output->fault = &node->fault;
+    if (lode_reduction_ends_pass(node)) reduce_apart(job, output, node);
     job->noutputs++;
   }
   return LODE_OK;
@@ -343,7 +343,7 @@ static lode_status begin_group(const lode_group *group, lode_plan_job *job) {
 static void end_group(lode_plan_job *job, bool done) {
   for (int o = 0; o < job->noutputs; o++) {
     lode_plan_output *output = &job->output[o];
-    if (done) lode_node_settle(output->source, output->storage);
+    if (done) lode_node_settle(output->node, output->storage);
     else lode_storage_unref(output->storage);
   }
 }

@@ -36,7 +36,7 @@ typedef struct lode_row_space {
   int64_t row; /* 0: not known, nothing is as long as a row yet */
 } lode_row_space;
 
-/* Cuts that are outputs of one program. */
+/* Cuts that are outputs of one program: over one space; or reductions of one shape over the same dims. */
 typedef struct lode_group {
   lode_node *node[LODE_MAX_OUTPUTS];
   int count;
@@ -47,6 +47,8 @@ typedef struct lode_group {
 int lode_row_of_reduction(
     const lode_node *node); /* the dim of its input that is reduced, if it is one; or -1 */
 lode_row_space lode_space_of_reduction(const lode_node *reduction); /* of such a one */
+/* A reduction that ends a pass: of whatever is not rows (share.c). */
+bool lode_reduction_ends_pass(const lode_node *node);
 /* A reduction of a few elements that come from smaller tensors (the squared differences of all pairs of
  * points): no rows lie in memory, so it is done as operations on its elements, in reduce.h's order. Computed
  * once a compute: node->unrolled. */

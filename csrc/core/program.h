@@ -2,7 +2,7 @@
  *
  * A program is one pass over one iteration space: outer dims (odometer order)
  * times an inner axis. It is a straight list of values, each computed from
- * earlier ones, some of which are stored; or one of them is reduced. Views,
+ * earlier ones, some of which are stored; or some of them are reduced. Views,
  * broadcasts and concat have become index arithmetic: an access is affine in the
  * iteration index. A program by rows evaluates each row of the inner axis whole:
  * there a gather builds a row from pieces of other rows, and a row may be reduced
@@ -76,16 +76,21 @@ typedef struct lode_program {
   int naccesses; /* entries of args.access used by values; outputs are apart */
   int nconsts;
   int nsegments;
-  int noutputs;                     /* one where form is not NONE */
-  int reduction;                    /* a lode_reduction, when form is not NONE */
-  uint8_t form;                     /* a lode_reduce_form */
-  uint8_t dtype;                    /* of the first output's value (a reduction keeps it) */
-  bool rows;                        /* rows are evaluated whole: some value is a gather or a reduction */
+  int noutputs;
+  uint8_t form;                        /* a lode_reduce_form, of all outputs */
+  uint8_t reduction[LODE_MAX_OUTPUTS]; /* by output, where form is not NONE: a lode_reduction of its value */
+  bool rows;                           /* rows are evaluated whole: some value is a gather or a reduction */
   int16_t output[LODE_MAX_OUTPUTS]; /* values; by rows, one of width 1 is stored as one element a row where the
-                                     * inner extent is another */
+                                     * inner extent is another. Several may be one value, reduced in several
+                                     * ways */
   lode_value value[LODE_MAX_VALUES];
   lode_segment segment[LODE_MAX_SEGMENTS];
 } lode_program;
+
+/* A reduction gives the dtype of what it reduces. */
+static inline lode_dtype lode_output_dtype(const lode_program *program, int output) {
+  return (lode_dtype)program->value[program->output[output]].dtype;
+}
 
 /* Where element (outer index i[], inner index j) lies, counted in elements:
  * offset + sum(stride[d] * i[d]) + inner * j. Strides may be 0 or negative. */

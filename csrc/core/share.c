@@ -2,7 +2,8 @@
  *
  * A node that gets memory (a cut, compute.c) is the output of a program. Cuts of
  * one shape, or of one row space (plan.h), become outputs of one program, so that
- * what they have in common is read and computed once. A reduction along rows
+ * what they have in common is read and computed once. So do reductions of one shape
+ * over the same dims, where they are not of rows. A reduction along rows
  * that only one such group uses is inlined: it becomes a value of the program,
  * and softmax or a normalization is one pass. A reduction that several groups use
  * gets memory; so does another value that several groups use, if to write it
@@ -45,6 +46,10 @@ int lode_row_of_reduction(const lode_node *node) {
   for (int d = 0; d < row; d++)
     if ((node->as.mask & 1u << d) != 0 && shape->dim[d] != 1) return -1;
   return row;
+}
+
+bool lode_reduction_ends_pass(const lode_node *node) {
+  return node->kind == LODE_NODE_REDUCE && !node->unrolled && lode_row_of_reduction(node) < 0;
 }
 
 lode_row_space lode_space_of_reduction(const lode_node *reduction) {
@@ -142,7 +147,17 @@ static bool takes_shape(const lode_group *group, const lode_shape *shape) {
                                 : lode_shape_equal(&group->node[0]->shape, shape);
 }
 
-/* The group of another cut in which the node can be an output too. `space`: of a reduction; NULL for others. */
+/* Two reductions that end a pass: can they end the same one? */
+static bool same_reduced(const lode_node *a, const lode_node *b) {
+  const lode_shape *shape = &a->input[0]->shape;
+  if (!lode_shape_equal(shape, &b->input[0]->shape)) return false;
+  for (int d = 0; d < shape->ndim; d++)
+    if (shape->dim[d] != 1 && ((a->as.mask ^ b->as.mask) & 1u << d) != 0) return false;
+  return true;
+}
+
+/* The group of another cut in which the node can be an output too. `space`: of a reduction of rows; NULL for
+ * others. */
 static lode_group *find_group(lode_planner *p, const lode_node *node, const lode_row_space *space) {
   for (int g = p->ngroups - 1; g >= 0 && g >= p->ngroups - LOOK_BACK; g--) {
     lode_group *group = &p->group[g];
@@ -150,6 +165,11 @@ static lode_group *find_group(lode_planner *p, const lode_node *node, const lode
     if (group->count == LODE_MAX_OUTPUTS || first->device != node->device || first->level != node->level ||
         !planned(first))
       continue;
+    if (lode_reduction_ends_pass(first) || lode_reduction_ends_pass(node)) {
+      if (lode_reduction_ends_pass(first) && lode_reduction_ends_pass(node) && same_reduced(first, node))
+        return group;
+      continue;
+    }
     if (space != NULL ? takes_space(group, space) : takes_shape(group, &node->shape)) return group;
   }
   return NULL;
@@ -236,7 +256,7 @@ static lode_status place_cut(lode_planner *p, lode_node *node) {
   lode_row_space own = {.ndim = -1};
   if (row) own = lode_space_of_reduction(node);
   lode_group *group = NULL;
-  if (lode_fuses(node) || row) group = find_group(p, node, row ? &own : NULL);
+  if (planned(node)) group = find_group(p, node, row ? &own : NULL);
   if (group != NULL) group->node[group->count++] = node;
   else LODE_TRY(add_group(p, node, &own));
   int g = group != NULL ? (int)(group - p->group) : p->ngroups - 1;

@@ -127,7 +127,7 @@ char *lode_tile_address(const lode_plan *plan, const lode_access *access, int nd
                         int64_t column, size_t size);
 
 /* out[r] = the reduction of in[r * width .. + width), in reduce.h's order, for any width. `behind`: as for
- * lode_reduce_rows. (reduction.c) */
+ * lode_reduce_rows. (accumulator.c) */
 void lode_tile_reduce(const lode_reducer *reducer, size_t size, void *out, const void *in, int64_t rows,
                       int64_t width, int64_t behind);
 

@@ -20,6 +20,7 @@ TEXT(lode_text_elementary)
   .byte 0
 
 TEXT(lode_text_templates)
+  .incbin "csrc/core/moments.h"
   .incbin "kernels/templates.h"
   .byte 0
 

@@ -402,8 +402,9 @@ static void add_parameters(lode_layout *layout) {
     layout->at_group = add_word(layout, layout->cut.group);
     layout->at_groups = add_word(layout, layout->cut.groups);
   }
-  layout->at_workspace = (int16_t)layout->npointers; /* of LANES and WIDE; its pointer is set for the launch */
-  layout->pointer[layout->npointers++] = NULL;
+  layout->at_workspace = (int16_t)layout->npointers; /* pointers are set for the launch */
+  for (int o = 0; o < (s->cut == LODE_TEMPLATE_LANES ? program->noutputs : 1); o++)
+    layout->pointer[layout->npointers++] = NULL;
 }
 
 /* ---- entry -------------------------------------------------------------------------------- */
@@ -433,12 +434,12 @@ void lode_layout_make(lode_layout *layout, const lode_program *program, const lo
   layout->columns = inner ? 1 : args->inner;
   lode_structure *s = &layout->structure;
   s->form = program->form;
-  s->reduction = program->form == LODE_REDUCE_NONE ? 0 : (uint8_t)program->reduction;
-  s->dtype = program->dtype;
   s->by_rows = program->rows;
   s->noutputs = (uint8_t)program->noutputs;
   for (int o = 0; o < program->noutputs && o < LODE_MAX_OUTPUTS; o++)
     s->output[o] = (uint8_t)program->output[o];
+  for (int o = 0; o < program->noutputs && program->form != LODE_REDUCE_NONE; o++)
+    s->reduction[o] = program->reduction[o];
   s->nouter = (uint8_t)args->nouter;
   s->nreduced = (uint8_t)args->nreduced;
   s->nvalues = (uint16_t)program->nvalues;

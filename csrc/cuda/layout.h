@@ -37,7 +37,7 @@ enum {
   LODE_SPREAD_THREADS = 128, /* SPREAD: of a block; templates.h's */
   LODE_LEAST_ROW = 64,       /* any_row: of `inner` */
   LODE_SMALL_EXTENT = 64,    /* inner extents up to this are part of the structure where they are divided by */
-  LODE_MAX_POINTERS = LODE_PLACES + 1,
+  LODE_MAX_POINTERS = LODE_PLACES + LODE_MAX_OUTPUTS,
   LODE_MAX_WORDS = LODE_PLACES * (LODE_MAX_DIMS + 2) + LODE_MAX_CONSTS + LODE_MAX_DIMS + 16,
   LODE_KEY_BYTES = 2800
 };
@@ -52,7 +52,7 @@ typedef struct lode_access_class {
 
 typedef struct lode_structure {
   uint8_t cut; /* a lode_template */
-  uint8_t form, reduction, dtype;
+  uint8_t form, reduction[LODE_MAX_OUTPUTS];
   uint8_t wide;   /* offsets are 64-bit */
   uint8_t vector; /* ELEMENTS: elements that are moved at a time */
   uint8_t unroll; /* ELEMENTS: vectors of a thread */
@@ -103,8 +103,9 @@ typedef struct lode_layout {
   int16_t at_pointer[LODE_PLACES], at_offset[LODE_PLACES], at_inner[LODE_PLACES];
   int16_t at_stride[LODE_PLACES][LODE_MAX_DIMS];
   int16_t at_const[LODE_MAX_CONSTS], at_extent[LODE_MAX_DIMS];
-  int16_t at_space; /* the inner extent, where structure.inner does not say */
-  int16_t at_kept, at_length, at_group, at_groups, at_workspace; /* reductions: see source.c */
+  int16_t at_space;                                /* the inner extent, where structure.inner does not say */
+  int16_t at_kept, at_length, at_group, at_groups; /* reductions: see source.c */
+  int16_t at_workspace;                            /* WIDE; LANES: for each output a pointer */
   int16_t at_first, at_count;
 } lode_layout;
 

@@ -90,17 +90,19 @@ static lode_status launch_columns(lode_stream *stream, CUkernel kernel, lode_lay
 /* Several groups of a sequence leave partial results, which are combined. */
 static lode_status launch_lanes(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
   const lode_cut *cut = &layout->cut;
-  int64_t results = layout->kept * layout->columns * cut->groups;
-  size_t bytes = cut->groups > 1 ? (size_t)results * lode_dtype_size((lode_dtype)layout->structure.dtype) : 0;
-  void *partial = NULL;
-  LODE_TRY(lode_cuda_take(stream, bytes, &partial, error));
-  layout->pointer[layout->at_workspace] = partial;
+  char *partial[LODE_MAX_OUTPUTS];
+  void *workspace;
+  int64_t results = cut->groups > 1 ? layout->kept * layout->columns * cut->groups : 0;
+  size_t bytes = lode_cuda_partial_bytes(layout->program, results, NULL, partial);
+  LODE_TRY(lode_cuda_take(stream, bytes, &workspace, error));
+  lode_cuda_partial_bytes(layout->program, results, workspace, partial);
+  for (int o = 0; o < layout->structure.noutputs; o++) layout->pointer[layout->at_workspace + o] = partial[o];
   int64_t units = layout->kept * ceiling(layout->columns, cut->C) * cut->groups << cut->group;
   lode_status status =
       launch(stream, kernel, layout, ceiling(units * cut->C, LODE_REDUCE_LANES), LODE_BLOCK_THREADS, error);
   if (status == LODE_OK && cut->groups > 1)
     status = lode_cuda_combine(stream, layout->program, layout->args, partial, cut->groups, error);
-  lode_cuda_give(stream, partial, bytes);
+  lode_cuda_give(stream, workspace, bytes);
   return status;
 }
 

@@ -427,29 +427,95 @@ static void write_elements_kernel(lode_writer *w, const lode_layout *layout) {
 
 /* ---- reductions ----------------------------------------------------------------------------------- */
 
-/* What templates.h calls a job; `place` is a row's base and a column. */
-static void write_job(lode_writer *w, const lode_layout *layout) {
+static bool is_moment(int reduction) { return reductions[reduction].expression == NULL; }
+
+static const char *type_of_output(const lode_layout *layout, int o) {
+  return lode_source_types[layout->program->value[layout->structure.output[o]].dtype];
+}
+
+/* lode_output<o>: how output o is reduced. */
+static void write_outputs(lode_writer *w, const lode_layout *layout) {
   const lode_structure *s = &layout->structure;
-  lode_write(w, "struct lode_place {\n  lode_base base;\n  I j;\n};\n");
-  lode_write(w, "struct lode_job {\n  typedef ::I I;\n  typedef lode_place place;\n");
-  write_combination(w, s->reduction, (lode_dtype)s->dtype);
-  lode_write(w, "  LODE_DEVICE place at(const lode_parameters &p, I k, I j) {\n    place at;\n"
-                "    at.base = lode_at(p, k);\n    at.j = j;\n    return at;\n  }\n");
-  lode_write(w, "  LODE_DEVICE T get(const lode_parameters &p, const place &at, I e) {\n");
+  for (int o = 0; o < s->noutputs; o++) {
+    if (is_moment(s->reduction[o])) {
+      lode_write(w, "typedef lode_%s<%s> lode_output%d;\n", lode_reductions[s->reduction[o]].name,
+                 type_of_output(layout, o), o);
+      continue;
+    }
+    lode_write(w, "struct lode_reduction%d {\n", o);
+    write_combination(w, s->reduction[o], (lode_dtype)layout->program->value[s->output[o]].dtype);
+    lode_write(w, "};\ntypedef lode_plain<lode_reduction%d> lode_output%d;\n", o, o);
+  }
+}
+
+/* What is known is known of each output: its members are taken one by one. */
+static void write_members(lode_writer *w, const lode_layout *layout) {
+  int noutputs = layout->structure.noutputs;
+  lode_write(w, "  struct T {\n");
+  for (int o = 0; o < noutputs; o++) lode_write(w, "    lode_output%d::T o%d;\n", o, o);
+  lode_write(w, "  };\n  LODE_DEVICE T identity() {\n    T x;\n");
+  for (int o = 0; o < noutputs; o++) lode_write(w, "    x.o%d = lode_output%d::identity();\n", o, o);
+  lode_write(w, "    return x;\n  }\n  LODE_DEVICE T combine(T a, const T &b) {\n");
+  for (int o = 0; o < noutputs; o++)
+    lode_write(w, "    a.o%d = lode_output%d::combine(a.o%d, b.o%d);\n", o, o, o, o);
+  lode_write(w, "    return a;\n  }\n  template <int M>\n"
+                "  LODE_DEVICE void add(T &x, const place &at, const E (&e)[M], int count) {\n");
+  for (int o = 0; o < noutputs; o++)
+    lode_write(w,
+               "    lode_output%d::E e%d[M];\n    LODE_UNROLL\n    for (int i = 0; i < M; i++) e%d[i] = "
+               "e[i].o%d.v[0];\n    lode_output%d::add(x.o%d, e%d, count, at.first.o%d.v[0]);\n",
+               o, o, o, o, o, o, o, o);
+  lode_write(w, "  }\n");
+}
+
+/* Where results go. */
+static void write_puts(lode_writer *w, const lode_layout *layout) {
+  int noutputs = layout->structure.noutputs;
+  lode_write(w, "  LODE_DEVICE void put(const lode_parameters &p, I k, I j, const T &x) {\n"
+                "    const lode_base base = lode_at(p, k);\n");
+  for (int o = 0; o < noutputs; o++) {
+    lode_write(w, "    *(");
+    lode_write_store(w, layout, o, "base", "j");
+    lode_write(w, ") = lode_output%d::result(x.o%d);\n", o, o);
+  }
+  lode_write(w, "  }\n  LODE_DEVICE void keep(const lode_parameters &p, int64_t i, const T &x) {\n");
+  for (int o = 0; o < noutputs && layout->structure.cut == LODE_TEMPLATE_LANES; o++)
+    lode_write(w, "    ((lode_output%d::T *)p.b[%d])[i] = x.o%d;\n", o, layout->at_workspace + o, o);
+  lode_write(w, "  }\n");
+}
+
+static void write_get(lode_writer *w, const lode_layout *layout) {
+  const lode_structure *s = &layout->structure;
+  lode_write(w, "  LODE_DEVICE E get(const lode_parameters &p, const place &at, I e) {\n");
   if (s->form == LODE_REDUCE_OUTER) {
-    lode_write(w, "    return lode_elements1(p, at.base, e, at.j).o0.v[0];\n  }\n");
+    lode_write(w, "    return lode_elements1(p, at.base, e, at.j);\n  }\n");
   } else if (s->nreduced == 0) {
-    lode_write(w, "    return lode_elements1(p, at.base, 0, e).o0.v[0];\n  }\n");
+    lode_write(w, "    return lode_elements1(p, at.base, 0, e);\n  }\n");
   } else {
     lode_write(w, "    const N n = (N)(");
     write_extent(w, layout);
-    lode_write(
-        w, "), r = (N)e / n;\n    return lode_elements1(p, at.base, (I)r, (I)((N)e - r * n)).o0.v[0];\n  }\n");
+    lode_write(w, "), r = (N)e / n;\n    return lode_elements1(p, at.base, (I)r, (I)((N)e - r * n));\n  }\n");
   }
-  lode_write(w, "  LODE_DEVICE void put(const lode_parameters &p, I k, I j, T x) {\n"
-                "    const lode_base base = lode_at(p, k);\n    *(");
-  lode_write_store(w, layout, 0, "base", "j");
-  lode_write(w, ") = x;\n  }\n};\n");
+}
+
+/* What templates.h calls a job; `place` is a row's base, a column, and the first element where it is used. */
+static void write_job(lode_writer *w, const lode_layout *layout) {
+  const lode_structure *s = &layout->structure;
+  bool blocks = false;
+  for (int o = 0; o < s->noutputs; o++) blocks = blocks || is_moment(s->reduction[o]);
+  write_outputs(w, layout);
+  lode_write(w,
+             "struct lode_place {\n  lode_base base;\n  I j;\n  lode_result1 first;\n};\n"
+             "struct lode_job {\n  typedef ::I I;\n  typedef lode_place place;\n  typedef lode_result1 E;\n");
+  lode_write(w, "  enum { BLOCKS = %d, APART = %d };\n", blocks, blocks || s->noutputs > 1);
+  write_members(w, layout);
+  write_get(w, layout);
+  lode_write(w,
+             "  LODE_DEVICE place at(const lode_parameters &p, I k, I j) {\n    place at;\n"
+             "    at.base = lode_at(p, k);\n    at.j = j;\n%s    return at;\n  }\n",
+             blocks ? "    at.first = get(p, at, 0);\n" : "");
+  write_puts(w, layout);
+  lode_write(w, "};\n");
 }
 
 static void write_count_of_columns(lode_writer *w, const lode_layout *layout) {
@@ -468,16 +534,15 @@ static void write_columns_kernel(lode_writer *w, const lode_layout *layout) {
 
 static void write_lanes_kernel(lode_writer *w, const lode_layout *layout) {
   const lode_structure *s = &layout->structure;
-  const char *T = lode_source_types[s->dtype];
   write_elements(w, layout, 1);
   write_job(w, layout);
-  lode_write(w, "LODE_KERNEL(lode_program, lode_parameters) {\n  LODE_SHARED %s lanes[LODE_ITEMS];\n", T);
+  lode_write(w, "LODE_KERNEL(lode_program, lode_parameters) {\n  LODE_SHARED lode_job::T lanes[LODE_ITEMS];\n");
   lode_write(w, "  lode_reduce_shape s;\n  s.kept = p.w[%d];\n  s.columns = ", layout->at_kept);
   write_count_of_columns(w, layout);
   lode_write(w, ";\n  s.C = %d;\n  s.group = (uint32_t)p.w[%d];\n  s.groups = p.w[%d];\n", s->columns,
              layout->at_group, layout->at_groups);
-  lode_write(w, "  lode_reduce_lanes<lode_job>(p, lanes, s, (I)p.w[%d], (%s *)p.b[%d], 0, s.groups);\n}\n",
-             layout->at_length, T, layout->at_workspace);
+  lode_write(w, "  lode_reduce_lanes<lode_job>(p, lanes, s, (I)p.w[%d], s.groups > 1, 0, s.groups);\n}\n",
+             layout->at_length);
 }
 
 /* ---- entry --------------------------------------------------------------------------------------------- */
