@@ -37,11 +37,7 @@ function programs.normalization(x)
   return d / (d:square():mean(2, { keepdims = true }) + 1e-5):sqrt()
 end
 
--- Mean and variance.
-local function moments(x, dims)
-  local mean = x:mean(dims, { keepdims = true })
-  return mean, (x - mean):square():mean(dims)
-end
+local function moments(x, dims) return x:mean(dims), x:var(dims) end
 
 programs["moments.rows"] = function(x) return moments(x, 2) end
 programs["moments.columns"] = function(x) return moments(x, 1) end

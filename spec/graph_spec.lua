@@ -306,6 +306,53 @@ function steps.pairs(list, random)
   }
 end
 
+-- At least one.
+local function some_dims(shape, random)
+  local dims = {}
+  for d = 1, #shape do
+    if random(2) == 1 then dims[#dims + 1] = d end
+  end
+  if #dims == 0 then dims[1] = random(#shape) end
+  return dims
+end
+
+local function to_floats(ref) return reference.is_float(ref.dtype) and ref or reference.cast(ref, "f32") end
+
+function steps.var(list, random)
+  local x = any_of(list, random, function(value) return #value.ref.shape > 0 and numeric(value) end)
+  if not x then return end
+  local dims, options = some_dims(x.ref.shape, random), { keepdims = true }
+  return {
+    ref = reference.var(to_floats(x.ref), dims),
+    whole = x.whole:var(dims, options),
+    piece = x.piece:var(dims, options),
+  }
+end
+
+-- Several reductions of one value over the same dims, which may end one pass.
+function steps.several(list, random)
+  local x = any_of(list, random, function(value) return #value.ref.shape > 0 and numeric(value) end)
+  if not x then return end
+  local dims, options, chosen = some_dims(x.ref.shape, random), { keepdims = true }, {}
+  for i = 1, 1 + random(3) do chosen[i] = ({ "sum", "min", "max", "var" })[random(4)] end
+  local function total(t)
+    local result
+    for i, name in ipairs(chosen) do
+      local reduced = t[name](i % 2 == 0 and t * i or t, dims, options)
+      result = result and result + reduced or reduced
+    end
+    return result
+  end
+  local ref
+  for i, name in ipairs(chosen) do
+    local own = x.ref
+    if i % 2 == 0 then own = reference.apply("multiply", "NUMERIC", { own, reference.new(own.dtype, {}, { i }) }) end
+    local reduced = name == "var" and reference.var(to_floats(own), dims) or reference.reduce(own, name, dims)
+    ref = ref and reference.apply("add", "NUMERIC", { ref, reduced }) or reduced
+  end
+  return { ref = ref, whole = total(x.whole), piece = total(x.piece) }
+end
+
 local names = sorted_names()
 
 -- Values that exact arithmetic in doubles could not follow are not built upon.

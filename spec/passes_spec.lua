@@ -63,6 +63,16 @@ describe("one pass", function()
     assert.equal(2, passes(device, x:sum(1), x:prod(1), x:min(1), x:max(1), y:sum(1))) -- more than a pass stores
   end)
 
+  each_device("over what is read makes means and variances, and a small one their divisions", function(device)
+    for _, shape in ipairs({ { 40, 30 }, { 3, 5000 }, { 2, 3000, 3 } }) do
+      local x = lode.rand(shape, { device = device, seed = 1 }):compute()
+      for _, dims in ipairs({ { 1 }, { #shape }, { 1, 2 } }) do
+        local of_rows = #dims == 1 and dims[1] == #shape and shape[#shape] <= 4096
+        assert.equal(of_rows and 1 or 2, passes(device, x:mean(dims), x:var(dims), x:std(dims, { correction = 1 })))
+      end
+    end
+  end)
+
   each_device("makes distances of all pairs, and no tensor of their differences", function(device)
     local function points(n, seed) return lode.rand({ n, 3 }, { device = device, seed = seed }):compute() end
     local x, y = points(30, 1), points(40, 2)

@@ -422,6 +422,63 @@ function M.reduced_dtype(name, dtype)
   return dtype
 end
 
+-- ---- m2, by csrc/core/moments.h ----------------------------------------------------------
+
+local BLOCK = 8
+
+local function join(a, b, round)
+  if b.n == 0 then return a end
+  if a.n == 0 then return b end
+  local function per(x, n) return round(x * round(1 / n)) end
+  local n = round(a.n + b.n)
+  local apart = round(per(b.d, b.n) - per(a.d, a.n))
+  local weight = per(round(a.n * b.n), n)
+  return { m = round(round(a.m + b.m) + round(round(apart * apart) * weight)), d = round(a.d + b.d), n = n }
+end
+
+-- Elements first, first + LANES, ... up to last, less the first of all.
+local function m2_lane(list, first, last, round)
+  local lane = { n = 0 }
+  for start = first, last, LANES * BLOCK do
+    local own, block = {}, { n = 0 }
+    for i = start, math.min(start + LANES * (BLOCK - 1), last), LANES do own[#own + 1] = round(list[i] - list[1]) end
+    block.n = #own
+    for k, x in ipairs(own) do block.d = k == 1 and x or round(block.d + x) end
+    for k, x in ipairs(own) do
+      local off = round(x - round(block.d * round(1 / block.n)))
+      block.m = k == 1 and round(off * off) or round(block.m + round(off * off))
+    end
+    lane = join(lane, block, round)
+  end
+  return lane
+end
+
+local function m2_chunk(list, first, last, round)
+  local lanes = {}
+  for k = 1, LANES do lanes[k] = m2_lane(list, first + k - 1, last, round) end
+  local half = LANES / 2
+  while half >= 1 do
+    for k = 1, half do lanes[k] = join(lanes[k], lanes[k + half], round) end
+    half = half / 2
+  end
+  return lanes[1]
+end
+
+local function m2_list(list, dtype)
+  local round, chunks = round_to[dtype], {}
+  for first = 1, #list, CHUNK do
+    chunks[#chunks + 1] = m2_chunk(list, first, math.min(first + CHUNK - 1, #list), round)
+  end
+  local distance = 1
+  while distance < #chunks do
+    for k = 1, #chunks - distance, 2 * distance do chunks[k] = join(chunks[k], chunks[k + distance], round) end
+    distance = 2 * distance
+  end
+  return chunks[1].m
+end
+
+-- ---- reductions of tensors ----------------------------------------------------------------
+
 -- dims: a list of dims, from 1; the result keeps them as 1.
 function M.reduce(t, name, dims)
   local dtype, reduced, shape = M.reduced_dtype(name, t.dtype), {}, {}
@@ -437,8 +494,34 @@ function M.reduce(t, name, dims)
     table.insert(lists[to], M.cast_value(t.data[at], t.dtype, dtype))
   end)
   local result = {}
-  for k, list in ipairs(lists) do result[k] = M.reduce_list(list, name, dtype) end
+  for k, list in ipairs(lists) do
+    result[k] = name == "m2" and m2_list(list, dtype) or M.reduce_list(list, name, dtype)
+  end
   return M.new(dtype, shape, result)
+end
+
+-- Rows of up to this many elements are reduced by the sum of their squared deviations, all else by m2.
+local ROW_REDUCE_MAX = 4096
+
+local function are_rows(shape, dims)
+  local last, reduced = #shape, {}
+  while last > 0 and shape[last] == 1 do last = last - 1 end
+  for _, d in ipairs(dims) do reduced[d] = shape[d] ~= 1 end
+  for d = 1, last - 1 do
+    if reduced[d] then return false end
+  end
+  return not reduced[last] or shape[last] <= ROW_REDUCE_MAX
+end
+
+-- t is of floats.
+function M.var(t, dims)
+  local n = 1
+  for _, d in ipairs(dims) do n = n * t.shape[d] end
+  local count = M.new(t.dtype, {}, { n })
+  local function over(x) return M.apply("divide", "FLOATING", { x, count }) end
+  if not are_rows(t.shape, dims) then return over(M.reduce(t, "m2", dims)) end
+  local deviation = M.apply("subtract", "NUMERIC", { t, over(M.reduce(t, "sum", dims)) })
+  return over(M.reduce(M.apply("square", "NUMERIC", { deviation }), "sum", dims))
 end
 
 -- ---- comparing --------------------------------------------------------------------------

@@ -44,8 +44,9 @@ typedef struct lode_group {
   lode_row_space space;
 } lode_group;
 
-int lode_row_of_reduction(
-    const lode_node *node); /* the dim of its input that is reduced, if it is one; or -1 */
+/* The dim whose rows are reduced, if such dims of such a shape are one that rows lie along; or -1. */
+int lode_row_of(const lode_shape *shape, unsigned mask);
+int lode_row_of_reduction(const lode_node *node);                   /* of its input's; -1 also if it is none */
 lode_row_space lode_space_of_reduction(const lode_node *reduction); /* of such a one */
 /* A reduction that ends a pass: of whatever is not rows (share.c). */
 bool lode_reduction_ends_pass(const lode_node *node);

@@ -1,10 +1,16 @@
-/* Recording reductions. Their order of combination is in reduce.h. */
+/* Recording reductions. Their order of combination is in reduce.h.
+ *
+ * A variance is the mean of squared deviations. Of rows it is recorded as that, since
+ * there a pass by rows makes it of values that it has, and fuses it with what else is done with
+ * the rows. All else would be read twice, so it is one reduction, m2 (moments.h), which reads it
+ * once; and with the mean, where that is computed too, since both end the same pass (share.c).
+ * Shape and dims alone decide, so that bits never depend on what is fused. */
 #include "reduce.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "node.h"
+#include "plan.h"
 
 static lode_status accumulator(lode_node *input, lode_reduction reduction, lode_dtype *out) {
   lode_dtype dtype = (lode_dtype)input->dtype;
@@ -110,14 +116,15 @@ static lode_status to_floating(lode_node *input, lode_node **out) {
   return lode_record_cast(input, floating ? (lode_dtype)input->dtype : input->context->default_dtype, out);
 }
 
-/* The sum over `divisor`: 0 / 0, which is NaN, for no elements, as NumPy has it. `input` is floating. */
-static lode_status sum_over(lode_node *input, const int64_t *dims, int count, bool keepdims, double divisor,
-                            lode_node **out) {
-  lode_node *sum;
-  LODE_TRY(lode_record_reduce(input, LODE_RED_sum, dims, count, keepdims, &sum));
-  lode_operand operand[2] = {{.node = sum}, {.number = divisor}};
+/* A sum or m2 over `divisor`: 0 / 0, which is NaN, for no elements, as NumPy has it. `input` is floating. The
+ * division is of the small result, so it is an operation like others, that fuses with what follows. */
+static lode_status over(lode_node *input, lode_reduction reduction, const int64_t *dims, int count,
+                        bool keepdims, double divisor, lode_node **out) {
+  lode_node *reduced;
+  LODE_TRY(lode_record_reduce(input, reduction, dims, count, keepdims, &reduced));
+  lode_operand operand[2] = {{.node = reduced}, {.number = divisor}};
   lode_status status = lode_record_op(input->context, LODE_OP_divide, operand, out);
-  lode_node_unref(sum);
+  lode_node_unref(reduced);
   return status;
 }
 
@@ -126,7 +133,7 @@ lode_status lode_record_mean(lode_node *input, const int64_t *dims, int count, b
   lode_node *converted;
   LODE_TRY(count_reduced(input, "mean", dims, count, &reduced));
   LODE_TRY(to_floating(input, &converted));
-  lode_status status = sum_over(converted, dims, count, keepdims, (double)reduced, out);
+  lode_status status = over(converted, LODE_RED_sum, dims, count, keepdims, (double)reduced, out);
   lode_node_unref(converted);
   return status;
 }
@@ -140,7 +147,7 @@ static lode_status apply(lode_op op, lode_node *a, lode_node *b, lode_node **out
 static lode_status squared_deviations(lode_node *x, const int64_t *dims, int count, int64_t reduced,
                                       lode_node **out) {
   lode_node *mean, *deviation = NULL;
-  LODE_TRY(sum_over(x, dims, count, true, (double)reduced, &mean));
+  LODE_TRY(over(x, LODE_RED_sum, dims, count, true, (double)reduced, &mean));
   lode_status status = apply(LODE_OP_subtract, x, mean, &deviation);
   if (status == LODE_OK) status = apply(LODE_OP_square, deviation, NULL, out);
   lode_node_unref(mean);
@@ -148,18 +155,30 @@ static lode_status squared_deviations(lode_node *x, const int64_t *dims, int cou
   return status;
 }
 
+/* `x` is floating; `reduced` of its elements make each result. */
+static lode_status variance(lode_node *x, const int64_t *dims, int count, int64_t reduced, bool keepdims,
+                            double divisor, lode_node **out) {
+  unsigned mask;
+  lode_node *squares;
+  LODE_TRY(lode_dims_resolve(x, "var", dims, count, lode_dims_all(x), &mask));
+  if (reduced > 1 && lode_row_of(&x->shape, mask) < 0)
+    return over(x, LODE_RED_m2, dims, count, keepdims, divisor, out);
+  LODE_TRY(squared_deviations(x, dims, count, reduced, &squares));
+  lode_status status = over(squares, LODE_RED_sum, dims, count, keepdims, divisor, out);
+  lode_node_unref(squares);
+  return status;
+}
+
 lode_status lode_record_variance(lode_node *input, const int64_t *dims, int count, bool keepdims,
                                  double correction, bool root, lode_node **out) {
   int64_t reduced;
-  lode_node *x, *squares = NULL, *variance = NULL;
+  lode_node *x, *squared = NULL;
   LODE_TRY(count_reduced(input, root ? "std" : "var", dims, count, &reduced));
   double divisor = (double)reduced > correction ? (double)reduced - correction : 0;
   LODE_TRY(to_floating(input, &x));
-  lode_status status = squared_deviations(x, dims, count, reduced, &squares);
-  if (status == LODE_OK) status = sum_over(squares, dims, count, keepdims, divisor, root ? &variance : out);
-  if (status == LODE_OK && root) status = apply(LODE_OP_sqrt, variance, NULL, out);
+  lode_status status = variance(x, dims, count, reduced, keepdims, divisor, root ? &squared : out);
+  if (status == LODE_OK && root) status = apply(LODE_OP_sqrt, squared, NULL, out);
   lode_node_unref(x);
-  lode_node_unref(squares);
-  lode_node_unref(variance);
+  lode_node_unref(squared);
   return status;
 }

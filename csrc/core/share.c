@@ -37,15 +37,17 @@ static int dims_of(const lode_shape *shape, int64_t dim[LODE_MAX_DIMS]) {
   return n;
 }
 
-int lode_row_of_reduction(const lode_node *node) {
-  if (node->kind != LODE_NODE_REDUCE) return -1;
-  const lode_shape *shape = &node->input[0]->shape;
+int lode_row_of(const lode_shape *shape, unsigned mask) {
   int row = shape->ndim - 1;
   while (row >= 0 && shape->dim[row] == 1) row--;
-  if (row < 0 || !(node->as.mask & 1u << row) || shape->dim[row] > LODE_ROW_REDUCE_MAX) return -1;
+  if (row < 0 || !(mask & 1u << row) || shape->dim[row] > LODE_ROW_REDUCE_MAX) return -1;
   for (int d = 0; d < row; d++)
-    if ((node->as.mask & 1u << d) != 0 && shape->dim[d] != 1) return -1;
+    if ((mask & 1u << d) != 0 && shape->dim[d] != 1) return -1;
   return row;
+}
+
+int lode_row_of_reduction(const lode_node *node) {
+  return node->kind == LODE_NODE_REDUCE ? lode_row_of(&node->input[0]->shape, node->as.mask) : -1;
 }
 
 bool lode_reduction_ends_pass(const lode_node *node) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../core/reduce.h"
+#include "moment.h"
 
 enum { LANES = LODE_REDUCE_LANES, CHUNK = LODE_REDUCE_CHUNK };
 
@@ -11,6 +12,11 @@ typedef lode_accumulator accumulator;
 
 static const lode_reducer *reducer_of(const lode_plan *plan, int output) {
   return &plan->isa->reduce[plan->program->reduction[output]][lode_output_dtype(plan->program, output)];
+}
+
+static const lode_moment *moment_of(const lode_plan *plan, int output) {
+  bool moment = plan->program->reduction[output] == LODE_RED_m2;
+  return moment ? plan->isa->m2[lode_output_dtype(plan->program, output)] : NULL;
 }
 
 static int64_t size_of(const lode_plan *plan, int output) {
@@ -29,20 +35,32 @@ static int levels_for(int64_t chunks) {
 }
 
 size_t lode_accumulator_bytes(const lode_plan *plan, int output, int64_t width, int64_t chunks) {
+  if (moment_of(plan, output) != NULL)
+    return lode_moment_bytes(width, size_of(plan, output), levels_for(chunks));
   return (size_t)((LANES + levels_for(chunks)) * width * size_of(plan, output));
 }
 
 size_t lode_record_bytes(const lode_plan *plan, int output, int64_t width) {
+  if (moment_of(plan, output) != NULL) return lode_moment_record(width, size_of(plan, output));
   return (size_t)(width * size_of(plan, output));
 }
 
 void lode_accumulator_init(accumulator *a, const lode_plan *plan, int output, int64_t width, char *memory) {
   a->reducer = reducer_of(plan, output);
+  a->moment = moment_of(plan, output);
   a->size = size_of(plan, output);
   a->width = width;
   a->place = a->chunks = 0;
+  if (a->moment != NULL) {
+    lode_moment_init(a, memory);
+    return;
+  }
   a->lanes = memory;
   a->levels = memory + LANES * width * a->size;
+}
+
+void lode_accumulator_begin(accumulator *a, const char *first) {
+  if (a->moment != NULL) lode_moment_begin(a, first);
 }
 
 /* ---- chunks -------------------------------------------------------------- */
@@ -77,6 +95,7 @@ static void finish_chunk(accumulator *a) {
 }
 
 const char *lode_accumulator_finish(accumulator *a) {
+  if (a->moment != NULL) return lode_moment_finish(a);
   if (a->place > 0) finish_chunk(a);
   int64_t row = a->width * a->size;
   const char *result = NULL;
@@ -91,7 +110,9 @@ const char *lode_accumulator_finish(accumulator *a) {
 }
 
 void lode_record_combine(const lode_plan *plan, int output, int64_t width, char *left, const char *right) {
-  reducer_of(plan, output)->combine(left, left, right, NULL, width, 0);
+  const lode_moment *moment = moment_of(plan, output);
+  if (moment != NULL) lode_moment_combine(moment, width, size_of(plan, output), left, right);
+  else reducer_of(plan, output)->combine(left, left, right, NULL, width, 0);
 }
 
 /* ---- feeding ------------------------------------------------------------- */
@@ -108,6 +129,10 @@ static void feed_chunks(accumulator *a, const char *x, int64_t n) {
 }
 
 void lode_feed_elements(accumulator *a, const char *x, int64_t n) {
+  if (a->moment != NULL) { /* a row of one element each */
+    lode_moment_feed(a, x, n);
+    return;
+  }
   while (n > 0) {
     if (a->place == 0 && n >= CHUNK) {
       int64_t chunks = n / CHUNK;
@@ -136,6 +161,10 @@ void lode_feed_elements(accumulator *a, const char *x, int64_t n) {
 
 void lode_feed_rows(accumulator *a, const char *x, int64_t n) {
   int64_t row = a->width * a->size;
+  if (a->moment != NULL) {
+    lode_moment_feed(a, x, n);
+    return;
+  }
   while (n > 0) {
     int64_t lane = a->place % LANES, count = LANES - lane < n ? LANES - lane : n;
     char *d = a->lanes + lane * row;
@@ -171,5 +200,7 @@ void lode_tile_reduce(const lode_reducer *reducer, size_t size, void *out, const
 
 void lode_reduce_sequences(const lode_plan *plan, int output, void *out, const void *in, int64_t rows,
                            int64_t width, int64_t behind) {
-  lode_tile_reduce(reducer_of(plan, output), (size_t)size_of(plan, output), out, in, rows, width, behind);
+  const lode_moment *moment = moment_of(plan, output);
+  if (moment != NULL) lode_moment_sequences(moment, size_of(plan, output), out, in, rows, width);
+  else lode_tile_reduce(reducer_of(plan, output), (size_t)size_of(plan, output), out, in, rows, width, behind);
 }

@@ -14,11 +14,18 @@
 
 typedef struct lode_accumulator {
   const lode_reducer *reducer;
-  int64_t width, size; /* size: bytes of an element */
-  int64_t place;       /* elements of the current chunk so far */
-  int64_t chunks;      /* finished */
-  char *lanes;         /* [16, width] */
-  char *levels;        /* [levels, width] */
+  const lode_moment *moment; /* NULL but for m2 (moment.c) */
+  int64_t width, size;       /* size: bytes of an element */
+  int64_t place;             /* elements of the current chunk so far */
+  int64_t chunks;            /* finished */
+  char *lanes;               /* [16, width] */
+  char *levels;              /* [levels, width] */
+  /* m2: */
+  char *record;     /* what finish gives */
+  char *first;      /* the first elements of the sequences */
+  char *waiting;    /* rows that make no block yet, */
+  int64_t rows;     /* and how many there are */
+  double count[64]; /* by level: elements */
 } lode_accumulator;
 
 /* Bytes of memory for sequences of at most `chunks` chunks; bytes of a record. */
@@ -27,6 +34,9 @@ size_t lode_record_bytes(const lode_plan *plan, int output, int64_t width);
 
 /* For what an output is reduced by. */
 void lode_accumulator_init(lode_accumulator *a, const lode_plan *plan, int output, int64_t width, char *memory);
+
+/* Begins sequences, whose first elements are at `first`. */
+void lode_accumulator_begin(lode_accumulator *a, const char *first);
 
 /* Adds n elements of one sequence (width 1); n rows, one element to each of `width` sequences. */
 void lode_feed_elements(lode_accumulator *a, const char *x, int64_t n);

@@ -36,14 +36,30 @@ typedef struct lode_reducer {
   lode_loop *combine; /* d[i] = a[i] o b[i] */
 } lode_reducer;
 
+/* What core/moments.h's m2 needs, for one floating dtype. Arrays m and d hold what is known of some elements.
+ */
+typedef struct lode_moment {
+  /* For i in [0, n): joins x[i + k * stride], k < count <= LODE_M2_BLOCK, less first[i], to what is known of
+   * `before` elements at m[i], d[i]. */
+  void (*block)(void *m, void *d, const void *x, const void *first, int64_t n, int64_t stride, int64_t before,
+                int count);
+  /* For i in [0, n): what is known of na elements and then of nb; returns their number, rounded to the dtype.
+   */
+  double (*join)(void *m, void *d, const void *ma, const void *da, double na, const void *mb, const void *db,
+                 double nb, int64_t n);
+  /* What is known of the k'th whole chunk of x, for k in [0, n). */
+  void (*chunks)(void *m, void *d, const void *x, const void *first, int64_t n);
+} lode_moment;
+
 typedef struct lode_isa {
   const char *name;
   /* By operation and element type of the operands (of the last one for `where`, of the result for
    * counters). NULL where the operation's rule excludes the type. */
   lode_loop *op[LODE_NOPS][LODE_NDTYPES];
-  lode_loop *cast[LODE_NDTYPES][LODE_NDTYPES]; /* [from][to] */
-  lode_reducer reduce[LODE_NREDUCTIONS][LODE_NDTYPES];
-  lode_move *move[9]; /* by element size: 1, 4, 8 */
+  lode_loop *cast[LODE_NDTYPES][LODE_NDTYPES];         /* [from][to] */
+  lode_reducer reduce[LODE_NREDUCTIONS][LODE_NDTYPES]; /* nothing for m2 */
+  const lode_moment *m2[LODE_NDTYPES];                 /* NULL: not of this dtype */
+  lode_move *move[9];                                  /* by element size: 1, 4, 8 */
   /* d(i, j) = from[j](i) for 2 to 4 dense columns, by element size. */
   void (*weave[9])(void *d, const void *const *from, int64_t rows, int columns);
   /* Copies bytes (a multiple of an element's) within L1, the one from the other displaced by a few

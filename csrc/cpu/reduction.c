@@ -16,7 +16,13 @@
 #include "evaluator.h"
 #include "pass.h"
 
-enum { LANES = LODE_REDUCE_LANES, CHUNK = LODE_REDUCE_CHUNK, MOST_COLUMNS = 1024, GROUPS_PER_THREAD = 4 };
+enum {
+  LANES = LODE_REDUCE_LANES,
+  CHUNK = LODE_REDUCE_CHUNK,
+  MOST_COLUMNS = 1024,
+  GROUPS_PER_THREAD = 4,
+  BLOCK_ROWS = 128
+};
 
 static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -42,6 +48,21 @@ static void init_all(accumulators *set, const lode_plan *plan, int64_t width, in
     lode_accumulator_init(&set->of[o], plan, o, width, memory);
     memory += own_bytes(plan, o, width, chunks);
   }
+}
+
+/* Some output has to see 128 rows at a time, and the first one of its sequence before (moment.c). */
+static bool has_moment(const lode_plan *plan) {
+  for (int o = 0; o < plan->program->noutputs; o++)
+    if (plan->program->reduction[o] == LODE_RED_m2) return true;
+  return false;
+}
+
+/* Begins the sequences that begin with this tile, of one row. */
+static void begin_all(accumulators *set, lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
+  if (!has_moment(plan)) return;
+  lode_tile_evaluate(state, plan, tile);
+  for (int o = 0; o < plan->program->noutputs; o++)
+    lode_accumulator_begin(&set->of[o], lode_tile_output(state, plan, tile, o));
 }
 
 /* Output o's results of a tile of the kept dims, dense. */
@@ -212,6 +233,9 @@ static void long_units(lode_pass *pass, lode_tile_state *state, char *workspace,
   for (int64_t unit = first; unit < first + count; unit++) {
     int64_t k = unit / c->groups, group = unit - k * c->groups;
     lode_tile tile = {k, 1, 0, 1};
+    lode_tile first_row = {k * reduced_rows(plan->args), 1, 0,
+                           plan->cut == LODE_CUT_ROWS ? plan->args->inner : 1};
+    begin_all(&set, state, plan, &first_row);
     stream(&set, state, plan, k, group * c->length, group_end(c, group));
     finish(c, &set, plan, unit, &tile);
   }
@@ -258,6 +282,8 @@ static void outer_units(lode_pass *pass, lode_tile_state *state, char *workspace
     lode_tile tile = {k, 1, column, left < c->width ? left : c->width}, part = tile;
     accumulators set;
     init_all(&set, plan, tile.columns, ceiling(c->length, CHUNK), workspace);
+    part.row = k * c->sequence;
+    begin_all(&set, state, plan, &part);
     for (int64_t row = group * c->length; row < end; row += part.rows) {
       part.row = k * c->sequence + row;
       part.rows = end - row < plan->rows ? end - row : plan->rows;
@@ -284,6 +310,7 @@ static void outer_short_units(lode_pass *pass, lode_tile_state *state, char *wor
       const char *x = lode_tile_output(state, plan, &tile, o);
       for (int64_t row = 0; row < tile.rows; row += c->sequence, x += c->sequence * inner * a->size) {
         lode_tile reduced = {(tile.row + row) / c->sequence, 1, 0, inner};
+        lode_accumulator_begin(a, x);
         lode_feed_rows(a, x, c->sequence);
         store_result(plan, o, &reduced, lode_accumulator_finish(a));
       }
@@ -294,6 +321,7 @@ static void outer_short_units(lode_pass *pass, lode_tile_state *state, char *wor
 lode_status lode_reduce_outer(lode_pass *pass, lode_error *error) {
   lode_plan *plan = &pass->plan;
   int64_t inner = plan->args->inner, elements = lode_plan_elements(plan), each = reduced_rows(plan->args);
+  bool moment = has_moment(plan);
   cut c = {
       .sequence = each, .length = each, .groups = 1, .kept = plan->nrows / each, .width = inner, .blocks = 1};
   if (plan->cut == LODE_CUT_ROWS && each < CHUNK && 2 * each * inner <= elements && c.kept > 1) {
@@ -306,8 +334,9 @@ lode_status lode_reduce_outer(lode_pass *pass, lode_error *error) {
     return lode_pass_run(pass, accumulators_bytes(plan, inner, 1), error);
   }
   if (plan->cut != LODE_CUT_ROWS) {
-    c.width = plan->cut == LODE_CUT_BLOCK ? elements / LANES
-                                          : MOST_COLUMNS * 4 / plan->element / plan->program->noutputs;
+    c.width = plan->cut == LODE_CUT_BLOCK
+                  ? elements / LANES
+                  : MOST_COLUMNS * 4 / plan->element;
     if (pass->threads > 1 && c.kept * ceiling(inner, c.width) < pass->threads * 2 && each < CHUNK * 2)
       c.width = ceiling(inner, pass->threads * (int64_t)GROUPS_PER_THREAD);
     if (c.width < 64) c.width = 64;
@@ -316,6 +345,7 @@ lode_status lode_reduce_outer(lode_pass *pass, lode_error *error) {
   }
   int64_t rows = plan->cut == LODE_CUT_SINGLE ? 1 : elements / c.width;
   rows = rows >= LANES ? rows / LANES * LANES : rows < 1 ? 1 : rows;
+  if (moment && plan->nworking == 0 && plan->cut == LODE_CUT_ROWS && rows < BLOCK_ROWS) rows = BLOCK_ROWS;
   if (rows > each) rows = each;
   pass->plan_bytes = lode_plan_size(plan, rows, c.width);
   cut_groups(&c, c.kept * c.blocks, pass->threads);

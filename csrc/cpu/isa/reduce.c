@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../../core/expr.h"
+#include "../../core/moments.h"
 #include "../../core/reduce.h"
 
 #if defined(__clang__)
@@ -47,6 +48,8 @@ _Static_assert(LODE_REDUCE_LANES == 16, "the vectors of reduce_type.h hold 16 pa
 #define ELEMENT 4
 #define NAME(x) x##_f32
 #include "reduce_type.h"
+
+#include "moments_type.h"
 #undef T
 #undef U
 #undef I
@@ -59,6 +62,8 @@ _Static_assert(LODE_REDUCE_LANES == 16, "the vectors of reduce_type.h hold 16 pa
 #define ELEMENT 8
 #define NAME(x) x##_f64
 #include "reduce_type.h"
+
+#include "moments_type.h"
 #undef T
 #undef U
 #undef I
@@ -133,4 +138,6 @@ void LODE_ISA_NAME(lode_isa_reduce)(lode_isa *table) {
     fill[dtype](reducers);
     for (int r = 0; r < LODE_NREDUCTIONS; r++) table->reduce[r][dtype] = reducers[r];
   }
+  table->m2[LODE_F32] = &m2_f32;
+  table->m2[LODE_F64] = &m2_f64;
 }
