@@ -319,11 +319,13 @@ LODE_DEVICE typename J::T lode_reduce_lane(const P &p, const typename J::place &
     J::add(sum, place, x, AHEAD);
   }
   if constexpr (J::BLOCKS) {
-    typename J::E x[AHEAD];
-    const int count = e < end ? (int)((end - e + LODE_LANES - 1) / LODE_LANES) : 0;
-    LODE_UNROLL
-    for (int i = 0; i < AHEAD; i++) x[i] = J::get(p, place, i < count ? e + i * LODE_LANES : 0);
-    if (count > 0) J::add(sum, place, x, count);
+    if (e < end) {
+      typename J::E x[AHEAD];
+      const int count = (int)((end - e + LODE_LANES - 1) / LODE_LANES);
+      LODE_UNROLL
+      for (int i = 0; i < AHEAD; i++) x[i] = J::get(p, place, i < count ? e + i * LODE_LANES : e);
+      J::add(sum, place, x, count);
+    }
   } else {
     LODE_NO_UNROLL
     for (; e < end; e += LODE_LANES) {

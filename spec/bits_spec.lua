@@ -25,6 +25,7 @@ local function results(x, dtype)
   add(x:max():download())
   add(x:min():download())
   add(x:mean():download())
+  add(x:expand_dims(2):broadcast_to(x.size, 3):var(1):download())
   add((x * 0.001 + 1):prod():download())
   add(((x * 1.7 - 0.3) / (x + 2)):sum():download())
   add(x:less(0.5):to(dtype):sum():download())
@@ -53,6 +54,10 @@ for _, dtype in ipairs({ "f32", "f64" }) do
   add(x:sum(1):download())
   add(x:sum():download())
   add(x:max(1):download())
+  local mean, variance = x:mean(1), x:var(1)
+  lode.compute(mean, variance)
+  add(mean:download() .. variance:download())
+  add(x:var():download() .. x:reshape(2000, 2000):var(1):download() .. (x * 3 + 1):var():download())
   add((x * 2):min():download())
   add(x.T:sum(2):download())
   local seven = x[{ { 1, 7000 } }]
@@ -158,6 +163,7 @@ describe("results", function()
       lode.set_threads(threads) -- no more than there are processors; 0: as many
       assert.is_true(lode.get_threads() >= 1 and (threads == 0 or lode.get_threads() <= threads))
       bits[i] = x:sum():download() .. x:sum(1):download() .. (x * 3):sum(2):download() .. (x + 1):sqrt():download()
+        .. x:var():download() .. x:var(1):download()
     end
     lode.set_threads(before)
     for i = 2, #bits do assert.is_true(bits[i] == bits[1]) end
