@@ -334,9 +334,7 @@ lode_status lode_reduce_outer(lode_pass *pass, lode_error *error) {
     return lode_pass_run(pass, accumulators_bytes(plan, inner, 1), error);
   }
   if (plan->cut != LODE_CUT_ROWS) {
-    c.width = plan->cut == LODE_CUT_BLOCK
-                  ? elements / LANES
-                  : MOST_COLUMNS * 4 / plan->element;
+    c.width = plan->cut == LODE_CUT_BLOCK ? elements / LANES : MOST_COLUMNS * 4 / plan->element;
     if (pass->threads > 1 && c.kept * ceiling(inner, c.width) < pass->threads * 2 && each < CHUNK * 2)
       c.width = ceiling(inner, pass->threads * (int64_t)GROUPS_PER_THREAD);
     if (c.width < 64) c.width = 64;
