@@ -198,6 +198,10 @@ void lode_tile_reduce(const lode_reducer *reducer, size_t size, void *out, const
                (const char *)in + r * width * (int64_t)size, width);
 }
 
+void lode_feed_apart(accumulator *a, const char *x, int64_t pitch, int64_t rows) {
+  lode_moment_block(a, x, pitch, rows);
+}
+
 void lode_reduce_sequences(const lode_plan *plan, int output, void *out, const void *in, int64_t rows,
                            int64_t width, int64_t behind) {
   const lode_moment *moment = moment_of(plan, output);

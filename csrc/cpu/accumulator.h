@@ -42,6 +42,10 @@ void lode_accumulator_begin(lode_accumulator *a, const char *first);
 void lode_feed_elements(lode_accumulator *a, const char *x, int64_t n);
 void lode_feed_rows(lode_accumulator *a, const char *x, int64_t n);
 
+/* m2: adds rows that are `pitch` elements apart: LODE_REDUCE_LANES * LODE_M2_BLOCK, or the last ones. Not to be
+ * mixed with the above. */
+void lode_feed_apart(lode_accumulator *a, const char *x, int64_t pitch, int64_t rows);
+
 /* Ends the sequences: their record, until the accumulator is used again. */
 const char *lode_accumulator_finish(lode_accumulator *a);
 

@@ -4,7 +4,7 @@
  * arrays of their own, the one behind the other: [16, width] each for lanes, [width] each for a
  * level, and for a record, behind which the number of elements stands. A lane takes its
  * elements in blocks of 8, so rows are gathered in a buffer until there are 128 of them,
- * unless they come as many at a time. */
+ * unless they come as many at a time, or lie in memory. */
 #include "moment.h"
 
 #include <string.h>
@@ -107,19 +107,19 @@ static void finish_chunk(accumulator *a) {
 /* ---- feeding --------------------------------------------------------------- */
 
 /* Lanes [from, to) take `count` rows each. */
-static void add_lanes(accumulator *a, const char *x, int64_t from, int64_t to, int64_t count) {
-  int64_t row = a->width * a->size, step = spread_of(a->width) == 1 ? 1 : to - from;
+static void add_lanes(accumulator *a, const char *x, int64_t pitch, int64_t from, int64_t to, int64_t count) {
+  int64_t step = spread_of(a->width) == LANES && pitch == a->width ? to - from : 1;
   for (int64_t k = from; k < to && count > 0; k += step) {
     known lane = lane_of(a, k, 0);
-    a->moment->block(lane.m, lane.d, x + k * row, a->first, step * a->width, LANES * a->width, a->place / LANES,
-                     (int)count);
+    a->moment->block(lane.m, lane.d, x + k * pitch * a->size, a->first, step * a->width, LANES * pitch,
+                     a->place / LANES, (int)count);
   }
 }
 
 /* Adds rows of one block for each lane: BLOCK_ROWS, or what is left at the end. */
-static void add_block(accumulator *a, const char *x, int64_t rows) {
-  add_lanes(a, x, 0, rows % LANES, rows / LANES + 1);
-  add_lanes(a, x, rows % LANES, LANES, rows / LANES);
+void lode_moment_block(accumulator *a, const char *x, int64_t pitch, int64_t rows) {
+  add_lanes(a, x, pitch, 0, rows % LANES, rows / LANES + 1);
+  add_lanes(a, x, pitch, rows % LANES, LANES, rows / LANES);
   a->place += rows;
   if (a->place == CHUNK) finish_chunk(a);
 }
@@ -143,14 +143,14 @@ void lode_moment_feed(accumulator *a, const char *x, int64_t rows) {
       add_chunks(a, x, rows / CHUNK);
     } else if (a->rows == 0 && rows >= BLOCK_ROWS) {
       count = BLOCK_ROWS;
-      add_block(a, x, count);
+      lode_moment_block(a, x, a->width, count);
     } else {
       count = BLOCK_ROWS - a->rows < rows ? BLOCK_ROWS - a->rows : rows;
       memcpy(a->waiting + a->rows * row, x, (size_t)(count * row));
       a->rows += count;
       if (a->rows < BLOCK_ROWS) continue;
       a->rows = 0;
-      add_block(a, a->waiting, BLOCK_ROWS);
+      lode_moment_block(a, a->waiting, a->width, BLOCK_ROWS);
     }
   }
 }
@@ -169,7 +169,7 @@ static void note_count(char *record, int64_t width, int64_t size, double n) {
 
 const char *lode_moment_finish(accumulator *a) {
   size_t row = (size_t)(a->width * a->size);
-  if (a->rows > 0) add_block(a, a->waiting, a->rows);
+  if (a->rows > 0) lode_moment_block(a, a->waiting, a->width, a->rows);
   if (a->place > 0) finish_chunk(a);
   known result = {NULL, NULL, 0};
   int level = 0;

@@ -264,11 +264,45 @@ lode_status lode_reduce_inner(lode_pass *pass, lode_error *error) {
 
 /* ---- OUTER -------------------------------------------------------------- */
 
-/* Adds a tile: rows [from, from + rows) of it. */
+/* m2 of an input that lies in memory in rows, of which a tile would have one: then BLOCK_ROWS are taken there.
+ */
+static bool lies_apart(const lode_plan *plan, int o) {
+  return plan->program->reduction[o] == LODE_RED_m2 && plan->args->nreduced == 1 &&
+         plan->step[plan->program->output[o]].action == LODE_ACTION_ROW;
+}
+
+/* Adds a tile's rows, for the outputs that take them from tiles. */
 static void add_tile(accumulators *set, lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
   lode_tile_evaluate(state, plan, tile);
   for (int o = 0; o < plan->program->noutputs; o++)
-    lode_feed_rows(&set->of[o], lode_tile_output(state, plan, tile, o), tile->rows);
+    if (!lies_apart(plan, o)) lode_feed_rows(&set->of[o], lode_tile_output(state, plan, tile, o), tile->rows);
+}
+
+/* Adds rows where they lie, for the others. */
+static void add_apart(accumulators *set, const lode_plan *plan, const lode_tile *tile) {
+  for (int o = 0; o < plan->program->noutputs; o++) {
+    if (!lies_apart(plan, o)) continue;
+    const lode_access *access = &plan->args->access[plan->program->value[plan->program->output[o]].index];
+    int ndims = plan->args->nouter;
+    const char *x = lode_tile_address(plan, access, ndims, tile->row, tile->column, (size_t)set->of[o].size);
+    lode_feed_apart(&set->of[o], x, access->stride[ndims - 1], tile->rows);
+  }
+}
+
+/* Adds rows to their sequences: a block of m2's at a time, if some lie apart. */
+static void add_rows(accumulators *set, lode_tile_state *state, const lode_plan *plan, const lode_tile *all) {
+  bool tiles = false, apart = false;
+  for (int o = 0; o < plan->program->noutputs; o++) *(lies_apart(plan, o) ? &apart : &tiles) = true;
+  int64_t end = all->row + all->rows, most = apart ? BLOCK_ROWS : all->rows;
+  for (lode_tile block = *all; block.row < end; block.row += most) {
+    block.rows = end - block.row < most ? end - block.row : most;
+    lode_tile part = block;
+    for (int64_t done = 0; done < block.rows && tiles; done += part.rows, part.row += part.rows) {
+      part.rows = block.rows - done < plan->rows ? block.rows - done : plan->rows;
+      add_tile(set, state, plan, &part);
+    }
+    add_apart(set, plan, &block);
+  }
 }
 
 /* Units are (kept index, block of columns, group of chunks). */
@@ -278,17 +312,15 @@ static void outer_units(lode_pass *pass, lode_tile_state *state, char *workspace
   const lode_plan *plan = &pass->plan;
   for (int64_t unit = first; unit < first + count; unit++) {
     int64_t group = unit % c->groups, block = unit / c->groups % c->blocks, k = unit / c->groups / c->blocks;
-    int64_t column = block * c->width, left = plan->args->inner - column, end = group_end(c, group);
-    lode_tile tile = {k, 1, column, left < c->width ? left : c->width}, part = tile;
+    int64_t column = block * c->width, left = plan->args->inner - column;
+    lode_tile tile = {k, 1, column, left < c->width ? left : c->width}, rows = tile;
     accumulators set;
     init_all(&set, plan, tile.columns, ceiling(c->length, CHUNK), workspace);
-    part.row = k * c->sequence;
-    begin_all(&set, state, plan, &part);
-    for (int64_t row = group * c->length; row < end; row += part.rows) {
-      part.row = k * c->sequence + row;
-      part.rows = end - row < plan->rows ? end - row : plan->rows;
-      add_tile(&set, state, plan, &part);
-    }
+    rows.row = k * c->sequence;
+    begin_all(&set, state, plan, &rows);
+    rows.row += group * c->length;
+    rows.rows = group_end(c, group) - group * c->length;
+    add_rows(&set, state, plan, &rows);
     finish(c, &set, plan, unit, &tile);
   }
 }
