@@ -224,8 +224,8 @@ lode_status lode_record_reduce(lode_node *input, lode_reduction reduction, const
                                bool keepdims, lode_node **out);
 /* Integers and bool become the default dtype first. */
 lode_status lode_record_mean(lode_node *input, const int64_t *dims, int count, bool keepdims, lode_node **out);
-/* The sum of squared deviations from the mean, over the count less `correction`: two sums, so that nothing
- * cancels. `root`: its square root (std). dtypes as for the mean. */
+/* The sum of squared deviations from the mean, over the count less `correction`; how it is made: reduce.c.
+ * `root`: its square root (std). dtypes as for the mean. */
 lode_status lode_record_variance(lode_node *input, const int64_t *dims, int count, bool keepdims,
                                  double correction, bool root, lode_node **out);
 

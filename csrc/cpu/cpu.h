@@ -3,7 +3,8 @@
  *   device.c     the table of core/device.h, transfers, describe
  *   threads.c    the thread pool          pool.c       memory
  *   stream.c     streams and events       fork.c       what a child inherits
- *   evaluator.c  passes of a program: reduction.c, over tiles: plan.c, tile.c
+ *   evaluator.c  passes of a program, over tiles: plan.c, tile.c
+ *   reduction.c  those that end in reductions: accumulator.c, moment.c
  *   isa.c        the loops of isa/, built for each instruction set
  *   linalg.c     product (product.c), factor (structure.c), solve; lapack/ is a part */
 #ifndef LODE_CPU_H
