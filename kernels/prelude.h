@@ -139,30 +139,12 @@ template <class T> LODE_DEVICE T lode_constant(int64_t word) {
 /* V elements, moved in one instruction: an address must be a multiple of their size. */
 template <class T, int V> struct alignas(sizeof(T) * V) lode_vector { T v[V]; };
 
-/* Reads what no thread writes while the kernel runs. */
-#ifdef LODE_SHIM
+/* Plain loads: NVRTC's __ldg is inline assembly, so that what several elements share would be read for each. */
 template <class T> LODE_DEVICE T lode_load(const T *x) { return *x; }
 template <int V, class T> LODE_DEVICE lode_vector<T, V> lode_load_vector(const T *x) {
   return *(const lode_vector<T, V> *)x;
 }
-#else
-template <class T> LODE_DEVICE T lode_load(const T *x) { return __ldg(x); }
-template <int BYTES> struct lode_word;
-template <> struct lode_word<1> { typedef signed char type; };
-template <> struct lode_word<2> { typedef short type; };
-template <> struct lode_word<4> { typedef int type; };
-template <> struct lode_word<8> { typedef int2 type; };
-template <> struct lode_word<16> { typedef int4 type; };
-template <int V, class T> LODE_DEVICE lode_vector<T, V> lode_load_vector(const T *x) {
-  typedef typename lode_word<sizeof(T) * V>::type word;
-  union {
-    word w;
-    lode_vector<T, V> v;
-  } bits;
-  bits.w = __ldg((const word *)x);
-  return bits.v;
-}
-#endif
+
 /* Elements on their way from global to shared memory, without a register; lode_copies_done() waits for a
  * thread's own. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

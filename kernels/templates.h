@@ -304,18 +304,28 @@ template <class X> struct lode_m2 {
   LODE_DEVICE E result(T x) { return x.m; }
 };
 
-/* One lane of a chunk: elements first, first + LANES, ... below end; AHEAD loads are under way at a time. */
+/* One lane of a chunk: elements first, first + LANES, ... below end; AHEAD loads are under way while as many
+ * elements are added. */
 template <class J, class P>
 LODE_DEVICE typename J::T lode_reduce_lane(const P &p, const typename J::place &place, typename J::I first,
                                            typename J::I end) {
   enum { AHEAD = LODE_M2_BLOCK };
   typename J::T sum = J::identity();
   typename J::I e = first;
-  LODE_NO_UNROLL
-  for (; e + (AHEAD - 1) * LODE_LANES < end; e += AHEAD * LODE_LANES) {
+  if (e + (AHEAD - 1) * LODE_LANES < end) {
     typename J::E x[AHEAD];
     LODE_UNROLL
     for (int i = 0; i < AHEAD; i++) x[i] = J::get(p, place, e + i * LODE_LANES);
+    e += AHEAD * LODE_LANES;
+    LODE_NO_UNROLL
+    for (; e + (AHEAD - 1) * LODE_LANES < end; e += AHEAD * LODE_LANES) {
+      typename J::E next[AHEAD];
+      LODE_UNROLL
+      for (int i = 0; i < AHEAD; i++) next[i] = J::get(p, place, e + i * LODE_LANES);
+      J::add(sum, place, x, AHEAD);
+      LODE_UNROLL
+      for (int i = 0; i < AHEAD; i++) x[i] = next[i];
+    }
     J::add(sum, place, x, AHEAD);
   }
   if constexpr (J::BLOCKS) {
