@@ -346,17 +346,18 @@ LODE_DEVICE typename J::T lode_reduce_lane(const P &p, const typename J::place &
   return sum;
 }
 
-/* ---- a thread for each sequence ---------------------------------------------------- */
+/* ---- a thread for each chunk of a sequence -------------------------------------------- */
 
-/* A sequence of at most one chunk, lane by lane, in the order in which folding by halves joins neighbours. */
+/* Elements [begin, end) of a sequence, at most a chunk, lane by lane, in the order in which folding by halves
+ * joins neighbours. */
 template <class J, class P>
-LODE_DEVICE typename J::T lode_reduce_by_lanes(const P &p, const typename J::place &place,
-                                               typename J::I length) {
+LODE_DEVICE typename J::T lode_reduce_by_lanes(const P &p, const typename J::place &place, typename J::I begin,
+                                               typename J::I end) {
   typename J::T level[5];
   LODE_NO_UNROLL
   for (int i = 0; i < LODE_LANES; i++) {
     const int lane = (i & 1) << 3 | (i & 2) << 1 | (i & 4) >> 1 | (i & 8) >> 3;
-    typename J::T x = lode_reduce_lane<J>(p, place, (typename J::I)lane, length);
+    typename J::T x = lode_reduce_lane<J>(p, place, begin + (typename J::I)lane, end);
     int l = 0;
     LODE_NO_UNROLL
     for (int c = i; (c & 1) != 0; c >>= 1) x = J::combine(level[l++], x);
@@ -367,14 +368,14 @@ LODE_DEVICE typename J::T lode_reduce_by_lanes(const P &p, const typename J::pla
 
 /* The same with all lanes in registers. */
 template <class J, class P>
-LODE_DEVICE typename J::T lode_reduce_all_lanes(const P &p, const typename J::place &place,
-                                                typename J::I length) {
+LODE_DEVICE typename J::T lode_reduce_all_lanes(const P &p, const typename J::place &place, typename J::I begin,
+                                                typename J::I end) {
   typename J::T lane[LODE_LANES];
   LODE_UNROLL
   for (int i = 0; i < LODE_LANES; i++) lane[i] = J::identity();
-  typename J::I e = 0;
+  typename J::I e = begin;
   LODE_NO_UNROLL
-  for (; e + LODE_LANES <= length; e += LODE_LANES) {
+  for (; e + LODE_LANES <= end; e += LODE_LANES) {
     typename J::E x[LODE_LANES][1];
     LODE_UNROLL
     for (int i = 0; i < LODE_LANES; i++) x[i][0] = J::get(p, place, e + i);
@@ -383,24 +384,31 @@ LODE_DEVICE typename J::T lode_reduce_all_lanes(const P &p, const typename J::pl
   }
   LODE_UNROLL
   for (int i = 0; i < LODE_LANES; i++) {
-    if (e + i >= length) continue;
+    if (e + i >= end) continue;
     typename J::E x[1] = {J::get(p, place, e + i)};
     J::add(lane[i], place, x, 1);
   }
   return lode_fold<J, LODE_LANES>(lane);
 }
 
-/* Sequences of at most one chunk, neighbouring columns by neighbouring threads. */
+/* Chunks of sequences, neighbouring columns by neighbouring threads. Where a sequence has several, their
+ * results are kept to be combined. */
 template <class J, class P>
-LODE_DEVICE void lode_reduce_columns(const P &p, int64_t kept, int64_t columns, typename J::I length) {
+LODE_DEVICE void lode_reduce_columns(const P &p, int64_t kept, int64_t columns, typename J::I length,
+                                     int64_t chunks) {
   typedef typename J::I I;
   LODE_NO_UNROLL
-  for (int64_t s = (int64_t)LODE_BLOCK * LODE_THREADS + LODE_THREAD; s < kept * columns;
+  for (int64_t s = (int64_t)LODE_BLOCK * LODE_THREADS + LODE_THREAD; s < kept * chunks * columns;
        s += (int64_t)LODE_BLOCKS * LODE_THREADS) {
-    I k = columns == 1 ? (I)s : kept == 1 ? 0 : (I)s / (I)columns, j = (I)s - k * (I)columns;
+    I row = columns == 1 ? (I)s : kept * chunks == 1 ? 0 : (I)s / (I)columns, j = (I)s - row * (I)columns;
+    I k = chunks == 1 ? row : row / (I)chunks, begin = (row - k * (I)chunks) * LODE_CHUNK;
+    I end = length - begin < LODE_CHUNK ? length : begin + LODE_CHUNK;
     typename J::place place = J::at(p, k, j);
-    if constexpr (J::APART) J::put(p, k, j, lode_reduce_by_lanes<J>(p, place, length));
-    else J::put(p, k, j, lode_reduce_all_lanes<J>(p, place, length));
+    typename J::T x;
+    if constexpr (J::APART) x = lode_reduce_by_lanes<J>(p, place, begin, end);
+    else x = lode_reduce_all_lanes<J>(p, place, begin, end);
+    if (chunks == 1) J::put(p, k, j, x);
+    else J::keep(p, s, x);
   }
 }
 

@@ -174,4 +174,14 @@ describe("programs", function()
     case(function(x) return x:greater(3):any(2) end, { 20, 1500 }),
     case(function(x) return x:to("i32"):sum(1) end, { 5000, 4 }),
   }))
+
+  on_cuda("reduce long columns side by side, where there are many", function(device)
+    local function run(where)
+      local x = lode.rand({ 1030, 32800 }, { seed = 1, device = where }):compute()
+      local sum, var = x:sum(1), x:var(1)
+      lode.compute(sum, var)
+      return sum:download() .. var:download()
+    end
+    assert.is_true(run("cpu") == run(device))
+  end)
 end)

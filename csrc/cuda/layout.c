@@ -11,10 +11,11 @@ enum {
   LIVE_BYTES = 1200,     /* of values in a thread's registers at a time */
   ROW_OPERATIONS = 1024, /* unrolled in one text */
   READ_AHEAD = 96,       /* bytes that a thread reads at a time */
-  MOST_UNROLL = 4,
+  MOST_UNROLL = 8,
   LEAST_TILES = 2, /* of a row that is not divided: the last one may be nearly empty */
   LEAST_ROWS_OF_TILES = 16,
-  MANY_COLUMNS = 1 << 16 /* sequences that keep a device busy with a thread each */
+  MANY_COLUMNS = 1 << 16, /* chunks that keep a device busy with a thread each */
+  LEAST_COLUMNS = 32      /* of long sequences: those that threads of a warp read side by side */
 };
 
 /* Indices below this leave room for rounding them up to tiles. */
@@ -324,10 +325,13 @@ static void choose_reduction(lode_layout *layout) {
   const lode_args *args = layout->args;
   lode_structure *s = &layout->structure;
   bool inner = layout->program->form == LODE_REDUCE_INNER;
-  bool many = layout->kept * layout->columns >= MANY_COLUMNS && layout->length <= LODE_REDUCE_CHUNK;
+  int64_t chunks = (layout->length + LODE_REDUCE_CHUNK - 1) / LODE_REDUCE_CHUNK;
+  bool many = layout->kept * layout->columns * chunks >= MANY_COLUMNS;
+  bool beside = inner ? chunks == 1 && across(layout) : chunks == 1 || layout->columns >= LEAST_COLUMNS;
   if (inner && args->nreduced > 0 && args->inner <= LODE_SMALL_EXTENT) s->inner = (int32_t)args->inner;
   s->cut = LODE_TEMPLATE_COLUMNS;
-  if (layout->length <= LODE_ROW_REGISTERS || (many && (!inner || across(layout)))) return;
+  layout->cut = (lode_cut){.C = 1, .groups = chunks};
+  if (layout->length <= LODE_ROW_REGISTERS || (many && beside)) return;
   s->cut = LODE_TEMPLATE_LANES;
   layout->cut = lode_layout_cut(layout->columns, layout->length);
   s->columns = (uint8_t)layout->cut.C;
@@ -396,15 +400,14 @@ static void add_parameters(lode_layout *layout) {
   layout->at_first = add_word(layout, layout->first);
   layout->at_count = add_word(layout, layout->count);
   layout->at_kept = add_word(layout, layout->kept);
-  if (s->cut == LODE_TEMPLATE_LANES || s->cut == LODE_TEMPLATE_COLUMNS)
+  bool reduces = s->cut == LODE_TEMPLATE_LANES || s->cut == LODE_TEMPLATE_COLUMNS;
+  if (reduces) {
     layout->at_length = add_word(layout, layout->length);
-  if (s->cut == LODE_TEMPLATE_LANES) {
     layout->at_group = add_word(layout, layout->cut.group);
     layout->at_groups = add_word(layout, layout->cut.groups);
   }
   layout->at_workspace = (int16_t)layout->npointers; /* pointers are set for the launch */
-  for (int o = 0; o < (s->cut == LODE_TEMPLATE_LANES ? program->noutputs : 1); o++)
-    layout->pointer[layout->npointers++] = NULL;
+  for (int o = 0; o < (reduces ? program->noutputs : 1); o++) layout->pointer[layout->npointers++] = NULL;
 }
 
 /* ---- entry -------------------------------------------------------------------------------- */

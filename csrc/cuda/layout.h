@@ -88,7 +88,7 @@ typedef struct lode_layout {
   int64_t first, count; /* ROWS, SPREAD, WIDE: the rows to do */
   int64_t length;       /* reductions: of a sequence */
   int64_t columns;      /* reductions: sequences side by side */
-  lode_cut cut;         /* LANES */
+  lode_cut cut;         /* LANES; COLUMNS: a group is a chunk */
 
   /* ROWS, SPREAD, WIDE: elements in a row of each value: 1 also where a row is one element repeated. any_row:
    * `inner` where there is more than one. */
@@ -105,7 +105,7 @@ typedef struct lode_layout {
   int16_t at_const[LODE_MAX_CONSTS], at_extent[LODE_MAX_DIMS];
   int16_t at_space;                                /* the inner extent, where structure.inner does not say */
   int16_t at_kept, at_length, at_group, at_groups; /* reductions: see source.c */
-  int16_t at_workspace;                            /* WIDE; LANES: for each output a pointer */
+  int16_t at_workspace;                            /* WIDE; LANES, COLUMNS: for each output a pointer */
   int16_t at_first, at_count;
 } lode_layout;
 

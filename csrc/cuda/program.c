@@ -81,14 +81,9 @@ static lode_status launch_wide(lode_stream *stream, CUkernel kernel, lode_layout
   return status;
 }
 
-static lode_status launch_columns(lode_stream *stream, CUkernel kernel, lode_layout *layout,
-                                  lode_error *error) {
-  return launch(stream, kernel, layout, ceiling(layout->kept * layout->columns, LODE_BLOCK_THREADS),
-                LODE_BLOCK_THREADS, error);
-}
-
 /* Several groups of a sequence leave partial results, which are combined. */
-static lode_status launch_lanes(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
+static lode_status launch_reduction(lode_stream *stream, CUkernel kernel, lode_layout *layout, int64_t blocks,
+                                    lode_error *error) {
   const lode_cut *cut = &layout->cut;
   char *partial[LODE_MAX_OUTPUTS];
   void *workspace;
@@ -97,13 +92,23 @@ static lode_status launch_lanes(lode_stream *stream, CUkernel kernel, lode_layou
   LODE_TRY(lode_cuda_take(stream, bytes, &workspace, error));
   lode_cuda_partial_bytes(layout->program, results, workspace, partial);
   for (int o = 0; o < layout->structure.noutputs; o++) layout->pointer[layout->at_workspace + o] = partial[o];
-  int64_t units = layout->kept * ceiling(layout->columns, cut->C) * cut->groups << cut->group;
-  lode_status status =
-      launch(stream, kernel, layout, ceiling(units * cut->C, LODE_REDUCE_LANES), LODE_BLOCK_THREADS, error);
+  lode_status status = launch(stream, kernel, layout, blocks, LODE_BLOCK_THREADS, error);
   if (status == LODE_OK && cut->groups > 1)
     status = lode_cuda_combine(stream, layout->program, layout->args, partial, cut->groups, error);
   lode_cuda_give(stream, workspace, bytes);
   return status;
+}
+
+static lode_status launch_columns(lode_stream *stream, CUkernel kernel, lode_layout *layout,
+                                  lode_error *error) {
+  int64_t chunks = layout->kept * layout->columns * layout->cut.groups;
+  return launch_reduction(stream, kernel, layout, ceiling(chunks, LODE_BLOCK_THREADS), error);
+}
+
+static lode_status launch_lanes(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
+  const lode_cut *cut = &layout->cut;
+  int64_t units = layout->kept * ceiling(layout->columns, cut->C) * cut->groups << cut->group;
+  return launch_reduction(stream, kernel, layout, ceiling(units * cut->C, LODE_REDUCE_LANES), error);
 }
 
 static lode_status launch_layout(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {

@@ -479,7 +479,7 @@ static void write_puts(lode_writer *w, const lode_layout *layout) {
     lode_write(w, ") = lode_output%d::result(x.o%d);\n", o, o);
   }
   lode_write(w, "  }\n  LODE_DEVICE void keep(const lode_parameters &p, int64_t i, const T &x) {\n");
-  for (int o = 0; o < noutputs && layout->structure.cut == LODE_TEMPLATE_LANES; o++)
+  for (int o = 0; o < noutputs; o++)
     lode_write(w, "    ((lode_output%d::T *)p.b[%d])[i] = x.o%d;\n", o, layout->at_workspace + o, o);
   lode_write(w, "  }\n");
 }
@@ -529,7 +529,7 @@ static void write_columns_kernel(lode_writer *w, const lode_layout *layout) {
   lode_write(w, "LODE_KERNEL(lode_program, lode_parameters) {\n  lode_reduce_columns<lode_job>(p, p.w[%d], ",
              layout->at_kept);
   write_count_of_columns(w, layout);
-  lode_write(w, ", (I)p.w[%d]);\n}\n", layout->at_length);
+  lode_write(w, ", (I)p.w[%d], p.w[%d]);\n}\n", layout->at_length, layout->at_groups);
 }
 
 static void write_lanes_kernel(lode_writer *w, const lode_layout *layout) {
