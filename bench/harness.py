@@ -7,6 +7,7 @@ rounds of the ratio within a round (below 1: lode takes less time). Means are of
 the collectors, and whatever else ran on the machine.
 """
 import argparse
+import functools
 import json
 import math
 import os
@@ -190,10 +191,14 @@ class Comparison:
         wrong = check(program, dtype, sets[-1], got, want)
         return (Timed(peer.name, timer_of(call), self.options.budget), None) if not wrong else (None, wrong)
 
+    def reference(self, program, dtype, inputs):
+        """In f64: NumPy's sums of many f32 along the first axis are one by one, and off by more than is allowed here."""
+        exact = peers_.NumPy("cpu").prepare(program, [[array.astype("f8") for array in inputs]])
+        return tuple(np.asarray(array, TYPES[dtype]) for array in tuple_of(exact(0)))
+
     def row(self, program, dtype, size, elements, folder):
         sets = self.inputs(program, dtype, elements)
-        reference = peers_.NumPy("cpu").prepare(program, sets)
-        want = tuple_of(reference(len(sets) - 1))
+        want = self.reference(program, dtype, sets[-1])
         moved = sum(array.nbytes for array in (*sets[0], *want))
         row = {
             "program": program.name, "size": size, "dtype": dtype, "shapes": [array.shape for array in sets[0]],
@@ -251,7 +256,7 @@ class Comparison:
             if there:
                 row.setdefault("groups", {})[group] = statistics_of(lode, *best_of(there))
 
-    def rows(self):
+    def rows(self, done):
         options, rows = self.options, []
         with tempfile.TemporaryDirectory() as folder:
             for program in PROGRAMS:
@@ -264,6 +269,7 @@ class Comparison:
                             continue
                         rows.append(self.row(program, dtype, size, elements, folder))
                         print(self.line(rows[-1]), flush=True)
+                        done(rows)
         return rows
 
     # ---- what is printed -------------------------------------------------------
@@ -354,6 +360,7 @@ def load():
     return round(os.getloadavg()[0], 2)
 
 
+@functools.cache
 def output_of(*command):
     try:
         run = subprocess.run(command, capture_output=True, text=True, cwd=HERE)
@@ -362,6 +369,7 @@ def output_of(*command):
     return run.stdout.strip() if run.returncode == 0 else ""
 
 
+@functools.cache
 def machine(device):
     found = {"processor": processor(), "cpus": len(os.sched_getaffinity(0))}
     if device == "cuda":
@@ -375,14 +383,14 @@ def arguments(description, rounds):
     parser.add_argument("--lua", default="luajit")
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--budget", type=float, default=0.03, help="seconds of each in a round, or one call")
-    parser.add_argument("--only", nargs="+", help="programs")
+    parser.add_argument("--only", nargs="+", help="programs, or families of them")
     parser.add_argument("--sizes", nargs="+", help="small, cache, memory; samples of the cost")
     parser.add_argument("--dtypes", nargs="+", default=["f32", "f64"])
     parser.add_argument("--peers", nargs="*", help="only these; none: lode and the copy alone")
     parser.add_argument("--quick", action="store_true", help="smallest sizes, f32, few rounds: to see that it works")
     options = parser.parse_args()
     names = [program.name for program in PROGRAMS]
-    unknown = sorted(set(options.only or []) - set(names))
+    unknown = sorted(set(options.only or []) - {*names, *(program.family for program in PROGRAMS)})
     if unknown:
         parser.error("no program is called %s; there are %s" % (", ".join(unknown), ", ".join(names)))
     if options.quick:
@@ -402,21 +410,14 @@ def by_dtype(rows):
             yield dtype, ours, cost
 
 
-def compare(options, device, kinds, groups, bars, modes={}):
-    """All of it: the rows as they are measured, the bars, the JSON."""
-    comparison = Comparison(options, device, kinds, groups, modes)
-    before = load()
-    if before > 0.5:
-        print("the load is %.1f: something else runs, and peers whose threads spin are stalled by it" % before)
-    print(comparison.head(), flush=True)
-    rows = comparison.rows()
-    lines = bars(rows)
-    print("", *map(bar_line, lines), sep="\n")
+def save(comparison, lines, before, rows):
+    """After each row, so that what is cut short is not lost."""
+    options = comparison.options
     if not options.out:
         return
     report = {
         "command": " ".join(["python3", *sys.argv]), "commit": output_of("git", "describe", "--always", "--dirty"),
-        **machine(device), "lua": options.lua, "seed": comparison.seed, "rounds": options.rounds,
+        **machine(comparison.device), "lua": options.lua, "seed": comparison.seed, "rounds": options.rounds,
         "load": {"before": before, "after": load()},
         "versions": {**{peer.name: peer.version() for peer in comparison.peers}, "python": platform.python_version()},
         "absent": comparison.absent, "bars": lines,
@@ -424,3 +425,14 @@ def compare(options, device, kinds, groups, bars, modes={}):
     with open(options.out, "w") as file:
         head = json.dumps(report, indent=1)[:-2]
         file.write(head + ',\n "rows": [\n' + ",\n".join("  " + json.dumps(row) for row in rows) + "\n ]\n}\n")
+
+
+def compare(options, device, kinds, groups, bars, modes={}):
+    """All of it: the rows as they are measured, the bars, the JSON."""
+    comparison = Comparison(options, device, kinds, groups, modes)
+    before = load()
+    if before > 0.5:
+        print("the load is %.1f: something else runs, and peers whose threads spin are stalled by it" % before)
+    print(comparison.head(), flush=True)
+    rows = comparison.rows(lambda rows: save(comparison, bars(rows), before, rows))
+    print("", *map(bar_line, bars(rows)), sep="\n")
