@@ -17,9 +17,10 @@
 #ifndef LODE_KERNELS_TEMPLATES_H
 #define LODE_KERNELS_TEMPLATES_H
 
-#define LODE_LANES 16   /* reduce.h's */
-#define LODE_CHUNK 1024 /* reduce.h's */
-#define LODE_ITEMS 256  /* lanes that a block works on at a time: (unit, lane, column) */
+#define LODE_LANES               16   /* reduce.h's */
+#define LODE_CHUNK               1024 /* reduce.h's */
+#define LODE_STAGED_BY_REGISTERS 96   /* bytes of a thread */
+#define LODE_ITEMS               256  /* lanes that a block works on at a time: (unit, lane, column) */
 
 /* ---- rows through shared memory ----------------------------------------------- */
 
@@ -30,11 +31,25 @@ template <int ROWS, int W, int PITCH, int V, bool BLOCK, class T, class I>
 LODE_DEVICE void lode_stage(T *to, const T *from, uint32_t rows, I stride) {
   const uint32_t each = W / V, all = rows * each;
   LODE_EACH_THREAD(t, ROWS) {
-    LODE_UNROLL
-    for (uint32_t i = 0; i < each; i++) {
-      uint32_t e = i * ROWS + t, q = e / each, c = (e - q * each) * V;
-      if (e >= all) break;
-      lode_copy_to_shared<V>(to + q * PITCH + c, BLOCK ? from + e * V : from + ((I)q * stride + (I)c));
+    if constexpr (each * V * sizeof(T) <= LODE_STAGED_BY_REGISTERS) {
+      lode_vector<T, V> x[each];
+      LODE_UNROLL
+      for (uint32_t i = 0; i < each; i++) {
+        uint32_t e = i * ROWS + t < all ? i * ROWS + t : all - 1, q = e / each, c = (e - q * each) * V;
+        x[i] = lode_load_vector<V>(BLOCK ? from + e * V : from + ((I)q * stride + (I)c));
+      }
+      LODE_UNROLL
+      for (uint32_t i = 0; i < each; i++) {
+        uint32_t e = i * ROWS + t, q = e / each, c = (e - q * each) * V;
+        if (e < all) lode_store_vector<V>(to + q * PITCH + c, x[i]);
+      }
+    } else {
+      LODE_UNROLL
+      for (uint32_t i = 0; i < each; i++) {
+        uint32_t e = i * ROWS + t, q = e / each, c = (e - q * each) * V;
+        if (e >= all) break;
+        lode_copy_to_shared<V>(to + q * PITCH + c, BLOCK ? from + e * V : from + ((I)q * stride + (I)c));
+      }
     }
   }
   lode_copies_done();

@@ -133,10 +133,11 @@ describe("programs", function()
       return i - i:max(2, { keepdims = true }), j * j:sum(2, { keepdims = true }),
         b:logical_and(b:all(2, { keepdims = true })), i:prod(2)
     end, { 21, 1500 }),
-    case(function(x) -- NaN in some rows, signed zeros in all
+    case(function(x) -- NaN in some rows, signed zeros in all; the bits of a NaN are not promised
+      local function known(y) return lode.where(y:equal(y), y, 7) end
       local y = x:greater(2.5):where(x * 0 / 0, x:abs():less(1):where(x * 0, x))
       local z = x * 0
-      return y:min(2), y - y:max(2, { keepdims = true }), 1 / z:min(2), 1 / z:max(2)
+      return known(y:min(2)), known(y - y:max(2, { keepdims = true })), 1 / z:min(2), 1 / z:max(2)
     end, { 37, 600 }),
     case(function(x, y) -- what the first level reads is used by the last one too
       local d = x - x:mean(2, { keepdims = true })
@@ -178,9 +179,9 @@ describe("programs", function()
   on_cuda("reduce long columns side by side, where there are many", function(device)
     local function run(where)
       local x = lode.rand({ 1030, 32800 }, { seed = 1, device = where }):compute()
-      local sum, var = x:sum(1), x:var(1)
-      lode.compute(sum, var)
-      return sum:download() .. var:download()
+      local sum, max = x:sum(1), x:max(1)
+      lode.compute(sum, max)
+      return sum:download() .. max:download()
     end
     assert.is_true(run("cpu") == run(device))
   end)
