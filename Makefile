@@ -93,7 +93,7 @@ $(OBJ)/%.o: csrc/%.c $(OBJ)/flags
 
 define isa_rule
 $(OBJ)/cpu/isa/%.$(1).o: MARCH = $(ISA_FLAGS_$(1))
-$(OBJ)/cpu/isa/%.$(1).o: EXTRA = $(ISA_LEVEL) -DLODE_ISA=$(1)
+$(OBJ)/cpu/isa/%.$(1).o: EXTRA = $(ISA_LEVEL) -falign-functions=64 -DLODE_ISA=$(1)
 $(OBJ)/cpu/isa/%.$(1).o: csrc/cpu/isa/%.c $(OBJ)/flags
 	$$(call say,CC,$$< $(1))mkdir -p $$(@D) && $$(COMPILE)
 endef

@@ -136,8 +136,7 @@
     (void)cv, (void)scalars;                                                                                   \
     T *d = dv;                                                                                                 \
     const T *x = av, *y = bv;                                                                                  \
-    LODE_INDEPENDENT                                                                                           \
-    for (int64_t i = 0; i < n; i++) {                                                                          \
+    _Pragma("GCC unroll 4") LODE_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                 \
       T a = x[i], b = y[i];                                                                                    \
       d[i] = (expr);                                                                                           \
     }                                                                                                          \
