@@ -49,7 +49,7 @@ static int64_t width_of(const lode_step *step, const lode_tile *tile) {
 }
 
 /* Fills dense rows of `width` at `to` from memory, or with their numbers. */
-static void load(lode_tile_state *state, const lode_plan *plan, int v, const lode_tile *tile, char *to) {
+static void load(const lode_plan *plan, int v, const lode_tile *tile, char *to) {
   const lode_value *value = &plan->program->value[v];
   const lode_access *access = &plan->args->access[value->index];
   const lode_step *step = &plan->step[v];
@@ -57,7 +57,8 @@ static void load(lode_tile_state *state, const lode_plan *plan, int v, const lod
   int64_t index[LODE_MAX_DIMS], width = width_of(step, tile),
                                 stride = ndims > 0 ? access->stride[ndims - 1] : 0;
   int64_t column = step->extent == LODE_EXTENT_FULL ? access->inner * tile->column : 0;
-  memcpy(index, state->index, sizeof index);
+  index_of(plan->args, ndims, tile->row,
+           index); /* a copy of state's, just written, would wait for its stores */
   for (int64_t done = 0; done < tile->rows;) {
     int64_t offset = offset_of(access, ndims, index) + column;
     int64_t rows = run_of_rows(plan->args, ndims, tile->rows - done, index);
@@ -215,7 +216,7 @@ static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const
     at[v] = in_place(state, plan, v, tile);
     return;
   case LODE_ACTION_LOAD:
-    load(state, plan, v, tile, to);
+    load(plan, v, tile, to);
     return;
   case LODE_ACTION_GATHER:
     gather(state, plan, v, tile, to);
@@ -270,7 +271,7 @@ void lode_tile_evaluate(lode_tile_state *state, const lode_plan *plan, const lod
   ahead a;
   a.count = 0;
   if (plan->odometer) index_of(plan->args, plan->args->nouter, tile->row, state->index);
-  bool kept = keeps(state, tile), far = plan->nfar > 0;
+  bool kept = plan->keeps && keeps(state, tile), far = plan->nfar > 0;
   if (far) look_ahead(&a, state, plan, tile);
   for (int v = 0; v < plan->program->nvalues; v++) {
     if (far && plan->step[v].action >= LODE_ACTION_LOAD) prefetch_share(&a);
