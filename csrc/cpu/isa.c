@@ -9,12 +9,14 @@
 typedef struct variant {
   const char *name;
   bool (*supported)(void);
-  void (*fill[3])(lode_isa *table);
+  void (*fill[4])(lode_isa *table);
 } variant;
 
 #define VARIANT(isa)                                                                                           \
   {                                                                                                            \
-#isa, has_##isa, { lode_isa_loops_##isa, lode_isa_reduce_##isa, lode_isa_move_##isa }                      \
+#isa, has_##isa, {                                                                                         \
+      lode_isa_loops_##isa, lode_isa_chain_##isa, lode_isa_reduce_##isa, lode_isa_move_##isa                   \
+    }                                                                                                          \
   }
 
 static bool has_baseline(void) { return true; }
@@ -56,7 +58,7 @@ static void choose(void) {
     if (wanted != NULL && strcmp(wanted, best->name) == 0) break;
   }
   table.name = best->name;
-  for (int i = 0; i < 3; i++) best->fill[i](&table);
+  for (int i = 0; i < 4; i++) best->fill[i](&table);
 }
 
 const lode_isa *lode_isa_current(void) {

@@ -51,12 +51,30 @@ typedef struct lode_moment {
   void (*chunks)(void *m, void *d, const void *x, const void *first, int64_t n);
 } lode_moment;
 
+/* A chain is a list of operations on one float type, each of which takes the result of the one before and
+ * one operand more, or none; then a store. They pass what they have computed on in registers, so the functions'
+ * types are chain.c's own matter. */
+typedef void lode_link_run(void);
+typedef struct lode_link {
+  lode_link_run *run;
+  union {
+    const void *operand; /* an array, or one number */
+    void *result;        /* of the store: none of the operands */
+  };
+} lode_link;
+
 typedef struct lode_isa {
   const char *name;
   /* By operation and element type of the operands (of the last one for `where`, of the result for
    * counters). NULL where the operation's rule excludes the type. */
   lode_loop *op[LODE_NOPS][LODE_NDTYPES];
-  lode_loop *cast[LODE_NDTYPES][LODE_NDTYPES];         /* [from][to] */
+  lode_loop *cast[LODE_NDTYPES][LODE_NDTYPES]; /* [from][to] */
+  /* The links of chains, by the position of the operand that comes from the link before, and whether the
+   * other one is a number. NULL where there is none. */
+  lode_link_run *link[LODE_NOPS][LODE_NDTYPES][2][2];
+  lode_link_run *store[LODE_NDTYPES];
+  /* Runs a chain that begins with an array of n elements; false, where these are too few. */
+  bool (*chain[LODE_NDTYPES])(const lode_link *links, const void *first, int64_t n);
   lode_reducer reduce[LODE_NREDUCTIONS][LODE_NDTYPES]; /* nothing for m2 */
   const lode_moment *m2[LODE_NDTYPES];                 /* NULL: not of this dtype */
   lode_move *move[9];                                  /* by element size: 1, 4, 8 */
@@ -72,9 +90,10 @@ typedef struct lode_isa {
 /* The instruction set in use. */
 const lode_isa *lode_isa_current(void);
 
-/* For each variant, three files fill their part of the table. */
+/* For each variant, four files fill their part of the table. */
 #define LODE_ISA_DECLARE(isa)                                                                                  \
   void lode_isa_loops_##isa(lode_isa *table);                                                                  \
+  void lode_isa_chain_##isa(lode_isa *table);                                                                  \
   void lode_isa_reduce_##isa(lode_isa *table);                                                                 \
   void lode_isa_move_##isa(lode_isa *table);
 LODE_ISA_DECLARE(baseline)

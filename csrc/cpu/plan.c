@@ -97,8 +97,9 @@ static void classify_operation(lode_plan *plan, int v) {
     const lode_step *from = &plan->step[value->a[k]];
     operand[k] = from->origin;
     if (from->extent > step->extent) step->extent = from->extent;
-    if (from->extent == LODE_EXTENT_SCALAR) step->scalars |= (uint8_t)(1 << k);
-    else periodic = periodic && from->periodic;
+    if (from->extent == LODE_EXTENT_SCALAR || (from->extent == LODE_EXTENT_ROW && plan->cut == LODE_CUT_SINGLE))
+      step->scalars |= (uint8_t)(1 << k);
+    if (from->extent != LODE_EXTENT_SCALAR) periodic = periodic && from->periodic;
   }
   step->action = LODE_ACTION_COMPUTE;
   step->periodic = periodic && step->extent == LODE_EXTENT_FULL;
@@ -201,14 +202,19 @@ static int16_t take_for(lode_plan *plan, slots *s, const lode_step *step) {
   return step->periodic ? (int16_t)plan->nslots++ : take(plan, s);
 }
 
-static void find_last_uses(const lode_program *program, slots *s) {
+static void use(slots *s, int u, int16_t place) {
+  if (s->last_use[u] < place) s->last_use[u] = place;
+}
+
+static void find_last_uses(const lode_plan *plan, slots *s) {
+  const lode_program *program = plan->program;
   for (int v = 0; v < program->nvalues; v++) {
     const lode_value *value = &program->value[v];
-    s->last_use[v] = (int16_t)v;
-    for (int k = 0; k < lode_value_arity(value); k++) s->last_use[value->a[k]] = (int16_t)v;
+    int16_t place = plan->step[v].place;
+    s->last_use[v] = place;
+    for (int k = 0; k < lode_value_arity(value); k++) use(s, value->a[k], place);
     if (value->kind != LODE_VALUE_GATHER) continue;
-    for (int g = value->first; g < value->first + value->count; g++)
-      s->last_use[program->segment[g].source] = (int16_t)v;
+    for (int g = value->first; g < value->first + value->count; g++) use(s, program->segment[g].source, place);
   }
   for (int o = 0; o < program->noutputs; o++) s->last_use[program->output[o]] = INT16_MAX;
 }
@@ -235,15 +241,28 @@ static int16_t inherit(lode_plan *plan, slots *s, int v, int arity) {
   return -1;
 }
 
+/* The chain's slot is none of its operands': they are read again where strips overlap. */
+static void place_chain(lode_plan *plan, slots *s, int last) {
+  const lode_value *value = plan->program->value;
+  lode_step *step = &plan->step[last];
+  step->padded = step->output < 0;
+  if (step->output < 0) step->slot = take_for(plan, s, step);
+  for (int links = step->links, v = last; links > 0; links--, v = value[v].a[plan->step[v].along]) {
+    for (int k = 0; k < lode_value_arity(&value[v]); k++) {
+      step->padded = step->padded && !plan->step[value[v].a[k]].in_place;
+      retire(plan, s, value[v].a[k], last);
+    }
+  }
+}
+
 static void place_operation(lode_plan *plan, slots *s, int v) {
   const lode_value *value = &plan->program->value[v];
   lode_step *step = &plan->step[v];
   int arity = lode_value_arity(value);
   for (int k = 0; k < arity && step->extent == LODE_EXTENT_FULL; k++) {
-    if (plan->step[value->a[k]].extent != LODE_EXTENT_ROW) continue;
+    if (plan->step[value->a[k]].extent != LODE_EXTENT_ROW || (step->scalars >> k & 1) != 0) continue;
     step->action = LODE_ACTION_SPREAD;
-    step->by_row =
-        plan->cut == LODE_CUT_SINGLE || (plan->cut == LODE_CUT_ROWS && width_of(plan, v) >= LONG_ROW);
+    step->by_row = plan->cut == LODE_CUT_ROWS && width_of(plan, v) >= LONG_ROW;
     if (!step->by_row) step->spread[k] = take(plan, s);
     note_full(plan, step->spread[k]);
   }
@@ -258,7 +277,11 @@ static void place_operation(lode_plan *plan, slots *s, int v) {
 static void place(lode_plan *plan, slots *s, int v) {
   const lode_value *value = &plan->program->value[v];
   lode_step *step = &plan->step[v];
-  if (step->extent == LODE_EXTENT_SCALAR || step->in_place) return;
+  if (step->action < LODE_ACTION_LOAD) return;
+  if (step->action == LODE_ACTION_CHAIN) {
+    place_chain(plan, s, v);
+    return;
+  }
   if (lode_value_arity(value) > 0) {
     place_operation(plan, s, v);
     return;
@@ -355,11 +378,12 @@ void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_arg
 
   slots s;
   s.nfree = 0;
-  find_last_uses(program, &s);
   for (int v = 0; v < program->nvalues; v++) {
     classify(plan, v);
     plan->keeps = plan->keeps || plan->step[v].periodic;
   }
+  lode_chains_find(plan);
+  find_last_uses(plan, &s);
   for (int o = 0; o < program->noutputs; o++) {
     plan->direct[o] = false;
     plan->spread_slot[o] = -1;

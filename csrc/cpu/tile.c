@@ -225,6 +225,9 @@ static void evaluate(lode_tile_state *state, const lode_plan *plan, int v, const
     step->loop(to, at[value->a[0]], at[value->a[1]], at[value->a[2]], tile->rows * width_of(step, tile),
                step->scalars);
     return;
+  case LODE_ACTION_CHAIN:
+    lode_chain_run(state, plan, v, to, tile->rows * width_of(step, tile));
+    return;
   case LODE_ACTION_SPREAD:
     compute_spread(state, plan, v, tile, to);
     return;

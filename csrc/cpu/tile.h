@@ -34,22 +34,25 @@ typedef enum lode_extent { LODE_EXTENT_SCALAR, LODE_EXTENT_ROW, LODE_EXTENT_FULL
 
 /* What a tile has to do for a value. */
 typedef enum lode_action {
-  LODE_ACTION_NONE,  /* SCALAR */
+  LODE_ACTION_NONE,  /* SCALAR, or made within a chain */
   LODE_ACTION_DENSE, /* in place: `origin` and `pitch` say where */
   LODE_ACTION_ROW,   /* in place, for a cut that takes one row at a time */
   LODE_ACTION_LOAD,  /* copy from memory, or number, into a slot */
   LODE_ACTION_GATHER,
   LODE_ACTION_COMPUTE, /* operands are dense, or SCALAR */
-  LODE_ACTION_SPREAD,  /* the same, with ROW operands in a FULL result */
+  LODE_ACTION_CHAIN,   /* the same, with operations before it whose results nothing else needs */
+  LODE_ACTION_SPREAD,  /* as COMPUTE, with ROW operands in a FULL result */
   LODE_ACTION_REDUCE   /* rows to one element each */
 } lode_action;
 
 typedef struct lode_step {
   lode_loop *loop;             /* OP, CAST */
+  lode_link_run *link;         /* OP that can be part of a chain */
   const lode_reducer *reducer; /* REDUCE */
   const char *origin;          /* SCALAR: the element; DENSE: element (0, 0) of the whole space */
   int64_t pitch;               /* DENSE: bytes from row to row */
   int32_t width;               /* elements in a row of a FULL value; 0: as many as the tile has columns */
+  int16_t place;               /* the value with which it is made: its own, or the last of its chain */
   int16_t slot;                /* in the workspace; -1: none */
   int16_t spread[3];           /* OP, FULL: slots in which ROW operands are spread to full rows; -1: none */
   int16_t base;                /* GATHER: the segment that is copied for all rows at once, first; -1: none */
@@ -57,11 +60,14 @@ typedef struct lode_step {
   uint8_t extent;              /* a lode_extent */
   uint8_t action;              /* a lode_action */
   uint8_t size;                /* bytes of an element */
-  uint8_t scalars;             /* OP: which operands are SCALAR */
-  bool by_row;                 /* SPREAD: row by row, instead of spreading */
-  bool weave;                  /* GATHER: of columns that are dense each */
-  bool in_place;               /* ACCESS: read where it is */
-  bool periodic;               /* the same in every row: stays in its slot from tile to tile */
+  uint8_t scalars;             /* OP: which operands are one element for all that a loop makes */
+  uint8_t links;               /* OP: operations of the chain that ends here; 0: of none */
+  uint8_t along; /* OP of a chain: the operand that the link before makes, or the first one loads */
+  bool padded;   /* CHAIN: slots all, in which there is room for whole cache lines */
+  bool by_row;   /* SPREAD: row by row, instead of spreading */
+  bool weave;    /* GATHER: of columns that are dense each */
+  bool in_place; /* ACCESS: read where it is */
+  bool periodic; /* the same in every row: stays in its slot from tile to tile */
 } lode_step;
 
 typedef struct lode_plan {
@@ -93,6 +99,9 @@ typedef struct lode_plan {
 /* Makes the plan. Outputs are direct where rows are stored one behind the other. */
 void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_args *args);
 
+/* Finds what is made in chains, when all values are classified. (chain.c) */
+void lode_chains_find(lode_plan *plan);
+
 /* Elements that an output stores for each row. */
 int64_t lode_plan_output_width(const lode_program *program, const lode_args *args, int output);
 
@@ -114,6 +123,9 @@ void lode_tile_start(lode_tile_state *state, const lode_plan *plan, char *worksp
 
 /* Evaluates a tile: direct outputs are stored. */
 void lode_tile_evaluate(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile);
+
+/* Makes n elements of the value in which a chain ends. (chain.c) */
+void lode_chain_run(const lode_tile_state *state, const lode_plan *plan, int v, char *to, int64_t n);
 
 /* After it: an output's value as dense rows. */
 const void *lode_tile_output(lode_tile_state *state, const lode_plan *plan, const lode_tile *tile, int output);
