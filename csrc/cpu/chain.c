@@ -3,7 +3,7 @@
  * and are never written to L1. */
 #include "tile.h"
 
-enum { MOST_LINKS = 16, WORTH_LINKS = 4, NARROW_ROW = 16 };
+enum { MOST_LINKS = 16, WORTH_LINKS = 4, NARROW_ROW = 16, FEW = 128 /* elements of the longest strip */ };
 
 /* How often each value is used: as an operand, in rows that are gathered, as an output. */
 static void count_uses(const lode_program *program, int16_t uses[LODE_MAX_VALUES]) {
@@ -12,6 +12,11 @@ static void count_uses(const lode_program *program, int16_t uses[LODE_MAX_VALUES
     for (int k = 0; k < lode_value_arity(&program->value[v]); k++) uses[program->value[v].a[k]]++;
   for (int s = 0; s < program->nsegments; s++) uses[program->segment[s].source]++;
   for (int o = 0; o < program->noutputs; o++) uses[program->output[o]]++;
+}
+
+static lode_link_run *link_of(const lode_plan *plan, int v, int i, int j) {
+  const lode_value *value = &plan->program->value[v];
+  return plan->isa->link[value->op][lode_plan_loop_dtype(plan->program, value)][i][j];
 }
 
 /* Whether there is a link for an operation. Where rows are taken together, one element a row is spread over
@@ -23,31 +28,41 @@ static bool has_link(const lode_plan *plan, int v) {
   if (step->extent == LODE_EXTENT_ROW && plan->args->inner > NARROW_ROW) return false;
   for (int k = 0; k < lode_value_arity(value); k++)
     if ((step->scalars >> k & 1) == 0 && plan->step[value->a[k]].extent != step->extent) return false;
-  return plan->isa->link[value->op][value->dtype][0][0] != NULL;
+  return link_of(plan, v, 0, 0) != NULL;
 }
 
-/* Of the operands that only v uses and that chains end in, the one of the longest; -1 if there is none. */
+static lode_rule rule_of(const lode_plan *plan, int v) { return lode_ops[plan->program->value[v].op].rule; }
+
+/* Of the operands that only v uses and that chains end in, the one of the longest; -1 if there is none. A
+ * selection goes on with a comparison of its own type, and nothing else does. */
 static int before(const lode_plan *plan, const int16_t *uses, int v) {
   const lode_value *value = &plan->program->value[v];
+  bool selects = rule_of(plan, v) == LODE_RULE_SELECT;
   int best = -1;
-  for (int k = 0; k < lode_value_arity(value); k++) {
-    const lode_step *from = &plan->step[value->a[k]];
-    if (from->links == 0 || from->links == MOST_LINKS || uses[value->a[k]] != 1 ||
+  for (int k = 0; k < (selects ? 1 : lode_value_arity(value)); k++) {
+    int u = value->a[k];
+    const lode_step *from = &plan->step[u];
+    if (from->links == 0 || from->links == MOST_LINKS || uses[u] != 1 ||
         from->periodic != plan->step[v].periodic)
+      continue;
+    if (selects && (rule_of(plan, u) != LODE_RULE_COMPARE ||
+                    lode_plan_loop_dtype(plan->program, &plan->program->value[u]) != value->dtype))
       continue;
     if (best < 0 || from->links > plan->step[value->a[best]].links) best = k;
   }
   return best;
 }
 
-/* A link takes half the time of a loop, but a chain has to begin and end: two operations are as fast alone,
- * unless the divider, which is slow, can work while the others do. */
+/* A link takes half the time of a loop, but a chain has to begin and end: two operations are as fast alone. Not
+ * if the divider, which is slow, can work while the others do, or if bools need not be made of a comparison. */
 static bool pays(const lode_plan *plan, int v) {
   const lode_value *value = plan->program->value;
   int links = plan->step[v].links;
-  if (links < 2 || links >= WORTH_LINKS) return links > 1;
+  if (links < 2 || rule_of(plan, v) == LODE_RULE_COMPARE) return false;
+  if (links >= WORTH_LINKS) return true;
   for (; links > 0; links--, v = value[v].a[plan->step[v].along])
-    if (value[v].op == LODE_OP_divide || value[v].op == LODE_OP_sqrt) return true;
+    if (value[v].op == LODE_OP_divide || value[v].op == LODE_OP_sqrt || rule_of(plan, v) == LODE_RULE_SELECT)
+      return true;
   return false;
 }
 
@@ -72,38 +87,54 @@ void lode_chains_find(lode_plan *plan) {
     step->place = (int16_t)v;
     if (!has_link(plan, v)) continue;
     int k = before(plan, uses, v);
+    bool selects = rule_of(plan, v) == LODE_RULE_SELECT;
+    if (selects && k < 0) continue;
     step->along = (uint8_t)(k >= 0 ? k : step->scalars & 1);
     step->links = (uint8_t)(k >= 0 ? plan->step[value->a[k]].links + 1 : 1);
-    step->link = plan->isa->link[value->op][value->dtype][step->along][step->scalars != 0];
+    step->link = selects ? link_of(plan, v, step->scalars >> 1 & 1, step->scalars >> 2 & 1)
+                         : link_of(plan, v, step->along, step->scalars != 0);
   }
   for (int v = program->nvalues - 1; v >= 0; v--) /* users come behind what they use */
     if (plan->step[v].place == v && pays(plan, v)) tie(plan, v);
 }
 
-/* Few elements, with the operations' own loops: the result is none of the operands. */
+/* Few elements, with the operations' own loops. The result is none of the operands, so what leads to it is made
+ * in its place; but bools, which have another size. */
 static void run_loops(const lode_tile_state *state, const lode_plan *plan, const int16_t *member, int count,
                       char *to, int64_t n) {
+  char bools[FEW];
+  const char *so_far = NULL;
   for (int i = 0; i < count; i++) {
     const lode_value *value = &plan->program->value[member[i]];
     const lode_step *step = &plan->step[member[i]];
-    const char *operand[2] = {state->at[value->a[0]], state->at[value->a[1]]};
-    if (i > 0) operand[step->along] = to;
-    step->loop(to, operand[0], operand[1], NULL, n, step->scalars);
+    const char *operand[3] = {state->at[value->a[0]], state->at[value->a[1]], state->at[value->a[2]]};
+    char *place = rule_of(plan, member[i]) == LODE_RULE_COMPARE ? bools : to;
+    if (i > 0) operand[step->along] = so_far;
+    step->loop(place, operand[0], operand[1], operand[2], n, step->scalars);
+    so_far = place;
   }
 }
 
-void lode_chain_run(const lode_tile_state *state, const lode_plan *plan, int v, char *to, int64_t n) {
+/* Operands that an operation does not have are not looked at. */
+static lode_link *add_links(lode_link *end, const lode_tile_state *state, const lode_value *value,
+                            const lode_step *step) {
+  if (lode_value_arity(value) == 3) (--end)->operand = state->at[value->a[2]];
+  (--end)->operand = state->at[value->a[1 - step->along]];
+  end->run = step->link;
+  return end;
+}
+
+void lode_chain_run(const lode_tile_state *state, const lode_plan *plan, int last, char *to, int64_t n) {
   const lode_value *value = plan->program->value;
-  int count = plan->step[v].links, dtype = value[v].dtype;
+  int count = plan->step[last].links, dtype = value[last].dtype, v = last;
   int16_t member[MOST_LINKS];
-  lode_link links[MOST_LINKS + 1];
+  lode_link links[2 * MOST_LINKS + 1], *begin = &links[2 * MOST_LINKS];
+  begin->run = plan->isa->store[dtype];
+  begin->result = to;
   for (int i = count - 1; i >= 0; v = value[v].a[plan->step[v].along], i--) {
-    links[i].run = plan->step[v].link;
-    links[i].operand = state->at[value[v].a[1 - plan->step[v].along]]; /* not looked at where there is none */
+    begin = add_links(begin, state, &value[v], &plan->step[v]);
     member[i] = (int16_t)v;
   }
-  if (plan->step[member[count - 1]].padded) n = (n + 15) / 16 * 16;
-  links[count].run = plan->isa->store[dtype];
-  links[count].result = to;
-  if (!plan->isa->chain[dtype](links, state->at[v], n)) run_loops(state, plan, member, count, to, n);
+  if (plan->step[last].padded) n = (n + 15) / 16 * 16;
+  if (!plan->isa->chain[dtype](begin, state->at[v], n)) run_loops(state, plan, member, count, to, n);
 }

@@ -52,8 +52,9 @@ typedef struct lode_moment {
 } lode_moment;
 
 /* A chain is a list of operations on one float type, each of which takes the result of the one before and
- * one operand more, or none; then a store. They pass what they have computed on in registers, so the functions'
- * types are chain.c's own matter. */
+ * other operands, or none; then a store. They pass what they have computed on in registers, so the functions'
+ * types are chain.c's own matter. `where` takes two entries of the list, and the mask of a comparison that the
+ * chain holds; a chain does not end in such a mask. */
 typedef void lode_link_run(void);
 typedef struct lode_link {
   lode_link_run *run;
@@ -69,8 +70,9 @@ typedef struct lode_isa {
    * counters). NULL where the operation's rule excludes the type. */
   lode_loop *op[LODE_NOPS][LODE_NDTYPES];
   lode_loop *cast[LODE_NDTYPES][LODE_NDTYPES]; /* [from][to] */
-  /* The links of chains, by the position of the operand that comes from the link before, and whether the
-   * other one is a number. NULL where there is none. */
+  /* The links of chains, by operation and element type as above; then by the position of the operand that
+   * comes from the link before, and whether the other one is a number. For `where`: whether b is, whether c
+   * is. NULL where there is none. */
   lode_link_run *link[LODE_NOPS][LODE_NDTYPES][2][2];
   lode_link_run *store[LODE_NDTYPES];
   /* Runs a chain that begins with an array of n elements; false, where these are too few. */

@@ -78,8 +78,7 @@ static void classify_access(lode_plan *plan, int v) {
   if (step->action != LODE_ACTION_DENSE) plan->odometer = true;
 }
 
-/* The element type by which the loops of an operation are found: see isa.h. */
-static lode_dtype loop_dtype(const lode_program *program, const lode_value *value) {
+lode_dtype lode_plan_loop_dtype(const lode_program *program, const lode_value *value) {
   lode_rule rule = lode_ops[value->op].rule;
   return (lode_dtype)(rule == LODE_RULE_COMPARE ? program->value[value->a[0]].dtype : value->dtype);
 }
@@ -91,7 +90,7 @@ static void classify_operation(lode_plan *plan, int v) {
   int arity = cast ? 1 : lode_ops[value->op].arity;
   const void *operand[3] = {NULL, NULL, NULL};
   step->loop = cast ? plan->isa->cast[plan->program->value[value->a[0]].dtype][value->dtype]
-                    : plan->isa->op[value->op][loop_dtype(plan->program, value)];
+                    : plan->isa->op[value->op][lode_plan_loop_dtype(plan->program, value)];
   bool periodic = !is_output(plan->program, v);
   for (int k = 0; k < arity; k++) {
     const lode_step *from = &plan->step[value->a[k]];

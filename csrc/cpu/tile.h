@@ -99,6 +99,9 @@ typedef struct lode_plan {
 /* Makes the plan. Outputs are direct where rows are stored one behind the other. */
 void lode_plan_make(lode_plan *plan, const lode_program *program, const lode_args *args);
 
+/* The element type by which the loops of an operation are found: see isa.h. */
+lode_dtype lode_plan_loop_dtype(const lode_program *program, const lode_value *value);
+
 /* Finds what is made in chains, when all values are classified. (chain.c) */
 void lode_chains_find(lode_plan *plan);
 
