@@ -149,14 +149,16 @@ static const float slow_operations[LODE_NOPS] = {
     [LODE_OP_floor_divide] = 1.5f, [LODE_OP_remainder] = 5, [LODE_OP_rand] = 4,   [LODE_OP_randn] = 8,
 };
 
-static double cost_of(const lode_value *value, const lode_step *step) {
+static double cost_of(const lode_plan *plan, int v) {
+  const lode_value *value = &plan->program->value[v];
+  const lode_step *step = &plan->step[v];
   double each = 0.015 * step->size;
   if (value->kind == LODE_VALUE_REDUCE) return each;
-  if (step->extent != LODE_EXTENT_FULL || step->periodic) return 0.005;
+  if (step->extent == LODE_EXTENT_SCALAR || step->periodic) return 0.005;
   if (value->kind == LODE_VALUE_OP && slow_operations[value->op] > 0) each = slow_operations[value->op];
   if (step->in_place) each = 0.03 * step->size; /* reading memory */
   if (value->kind == LODE_VALUE_ACCESS && !step->in_place) each = 0.1 * step->size;
-  return each;
+  return step->extent == LODE_EXTENT_ROW ? each / (double)plan->args->inner : each;
 }
 
 static void classify(lode_plan *plan, int v) {
@@ -176,7 +178,7 @@ static void classify(lode_plan *plan, int v) {
     step->width = value->width != 0 ? value->width : plan->program->rows ? (int32_t)plan->args->inner : 0;
     if (step->width > plan->widest) plan->widest = step->width;
   }
-  plan->cost += cost_of(value, step);
+  plan->cost += cost_of(plan, v);
 }
 
 /* ---- where values lie --------------------------------------------------- */
