@@ -162,6 +162,7 @@ template <int CHUNKS, int PARTS> LODE_DEVICE lode_spread lode_spread_of(uint32_t
 #ifdef LODE_SHIM
 template <class T> LODE_DEVICE T *lode_start(T *x) { return x; }
 template <class T> LODE_DEVICE T lode_load_if(const T *x, bool in) { return in ? *x : (T)0; }
+LODE_DEVICE int32_t lode_loaded() { return 0; }
 template <class T> LODE_DEVICE void lode_store_if(T *x, T value, bool in) {
   if (in) *x = value;
 }
@@ -172,9 +173,9 @@ template <class T> LODE_DEVICE T *lode_start(T *x) {
 }
 #define LODE_MOVE_IF(T, type, move, constraint)                                                                \
   LODE_DEVICE void lode_word_load_if(T &word, const void *x, bool in) {                                        \
-    asm("{.reg .pred p; setp.ne.u32 p, %2, 0; mov." #type " %0, 0; @p ld.global.nc." #move " %0, [%1];}"       \
-        : "=" constraint(word)                                                                                 \
-        : "l"(x), "r"((uint32_t)in));                                                                          \
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov." #type " %0, 0; @p ld.global." #move " %0, [%1];}" \
+                 : "=" constraint(word)                                                                        \
+                 : "l"(x), "r"((uint32_t)in));                                                                 \
   }                                                                                                            \
   LODE_DEVICE void lode_word_store_if(void *x, T word, bool in) {                                              \
     asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; @p st.global." #move " [%0], %1;}"                      \
@@ -198,6 +199,14 @@ template <class T> LODE_DEVICE T lode_load_if(const T *x, bool in) {
   lode_bits<T> bits;
   lode_word_load_if(bits.word, x, in);
   return bits.value;
+}
+/* 0, which is known after all loads before: ptxas would otherwise begin with f64 that are there, and wait for
+ * each before the next is asked for. */
+LODE_DEVICE int32_t lode_loaded() {
+  int32_t none;
+  asm volatile("{.reg .pred p, q; setp.ne.u32 p, 0, 0; barrier.red.or.pred q, 0, p; selp.u32 %0, 1, 0, q;}"
+               : "=r"(none)::"memory");
+  return none;
 }
 template <class T> LODE_DEVICE void lode_store_if(T *x, T value, bool in) {
   lode_bits<T> bits;

@@ -86,7 +86,7 @@ void lode_cuda_pinned_free(lode_cuda_device *device, void *pinned);
 lode_status lode_cuda_events_open(lode_cuda_device *device, lode_error *error);
 /* An event that can be waited for, not timed. */
 lode_status lode_cuda_event_handle_new(CUevent *out, lode_error *error);
-/* Waits as all waits do: asks for some tens of microseconds, then sleeps; a wait that was one is counted. */
+/* Waits as all waits do: asks for up to two milliseconds, then sleeps; a wait that was one is counted. */
 /* The same for a wait that belongs to one that is counted. */
 lode_status lode_cuda_await_uncounted(lode_cuda_device *device, CUevent event, bool *waited, lode_error *error);
 lode_status lode_cuda_await(lode_cuda_device *device, CUevent event, bool *waited, lode_error *error);

@@ -205,18 +205,32 @@ static void write_operation(lode_writer *w, const lode_layout *layout, const lev
 
 /* ---- a level -------------------------------------------------------------------------- */
 
-/* Rows that do not exist are the last one again; they are not stored. */
-static void begin_rows(lode_writer *w) {
-  lode_write(w, "    LODE_UNROLL\n    for (uint32_t g = 0; g < OWN; g++) {\n"
-                "      const lode_spread at = lode_spread_of<CHUNKS, PARTS>(g);\n"
-                "      const lode_base base = lode_at(p, row0 + (I)(at.q < rows ? at.q : rows - 1));\n"
-                "      const int32_t left = row - at.j, stored = at.q < rows ? left : 0;\n");
+/* Whether what follows loads waits for all of them (templates.h's lode_loaded). */
+static bool waits_for_loads(const lode_layout *layout) {
+  for (int v = 0; v < layout->structure.nvalues; v++) {
+    const lode_value *value = &layout->program->value[v];
+    if (is_row(layout, v) && value->kind == LODE_VALUE_ACCESS && lode_dtype_size((lode_dtype)value->dtype) == 8)
+      return true;
+  }
+  return false;
 }
 
-static void begin_elements(lode_writer *w) {
-  lode_write(w, "      LODE_UNROLL\n      for (int i = 0; i < EACH; i++) {\n"
-                "        const int32_t j = at.j + i * LODE_LANES;\n"
-                "        const bool in = i < SURE || i * LODE_LANES < left;\n");
+/* Rows that do not exist are the last one again; they are not stored. */
+static void begin_rows(lode_writer *w, const lode_layout *layout) {
+  lode_write(w,
+             "    LODE_UNROLL\n    for (uint32_t g = 0; g < OWN; g++) {\n"
+             "      const lode_spread at = lode_spread_of<CHUNKS, PARTS>(g);\n"
+             "      const lode_base base = lode_at(p, row0 + (I)(at.q < rows ? at.q : rows - 1));\n"
+             "      const int32_t left = row - at.j%s, stored = at.q < rows ? left : 0;\n",
+             waits_for_loads(layout) ? " + late" : "");
+}
+
+static void begin_elements(lode_writer *w, const lode_layout *layout) {
+  lode_write(w,
+             "      LODE_UNROLL\n      for (int i = 0; i < EACH; i++) {\n"
+             "        const int32_t j = at.j + i * LODE_LANES;\n"
+             "        const bool in = %si * LODE_LANES < left;\n",
+             waits_for_loads(layout) ? "" : "i < SURE || ");
 }
 
 static void write_single(lode_writer *w, const lode_layout *layout, const levels *l, int v) {
@@ -245,7 +259,7 @@ static void write_load(lode_writer *w, const lode_layout *layout, int v) {
   lode_write(w, " + (");
   lode_write_index(w, layout, a, "base", "at.j");
   lode_write(w, "));\n");
-  begin_elements(w);
+  begin_elements(w, layout);
   lode_write(w, "        v%d[g][i] = lode_load_if(from%d + ", v, v);
   write_step(w, layout, a);
   lode_write(w, ", in);\n      }\n");
@@ -253,13 +267,16 @@ static void write_load(lode_writer *w, const lode_layout *layout, int v) {
 
 /* One element a row, and whole rows from memory. */
 static void write_begin(lode_writer *w, const lode_layout *layout, const levels *l, int level) {
-  begin_rows(w);
+  bool loads = false;
+  begin_rows(w, layout);
   for (int v = 0; v < layout->structure.nvalues; v++) {
     if (l->made[v] != level) continue;
+    bool loaded = is_row(layout, v) && layout->program->value[v].kind == LODE_VALUE_ACCESS;
     if (!is_row(layout, v)) write_single(w, layout, l, v);
-    else if (layout->program->value[v].kind == LODE_VALUE_ACCESS) write_load(w, layout, v);
+    if (loaded) write_load(w, layout, v);
+    loads = loads || loaded;
   }
-  lode_write(w, "    }\n");
+  lode_write(w, loads && waits_for_loads(layout) ? "    }\n    late = lode_loaded();\n" : "    }\n");
 }
 
 static void write_element(lode_writer *w, const lode_layout *layout, const levels *l, int v) {
@@ -319,9 +336,9 @@ static void write_stores(lode_writer *w, const lode_layout *layout, const levels
 
 /* Numbers are made at each level that may use them. */
 static void write_loop(lode_writer *w, const lode_layout *layout, const levels *l, int level) {
-  begin_rows(w);
+  begin_rows(w, layout);
   write_starts(w, layout, l, level);
-  begin_elements(w);
+  begin_elements(w, layout);
   for (int v = 0; v < layout->structure.nvalues; v++) {
     const lode_value *value = &layout->program->value[v];
     bool made = lode_value_arity(value) > 0 ? l->made[v] == level
@@ -352,7 +369,7 @@ static void write_level(lode_writer *w, const lode_layout *layout, const levels 
 /* One element a row, by the first of its threads. */
 static void write_singles(lode_writer *w, const lode_layout *layout, const levels *l) {
   const lode_structure *s = &layout->structure;
-  begin_rows(w);
+  begin_rows(w, layout);
   for (int o = 0; o < s->noutputs; o++) {
     if (is_row(layout, s->output[o])) continue;
     lode_write(w, "      if (at.j == 0 && at.q < rows) *(");
@@ -372,8 +389,8 @@ static void write_shape(lode_writer *w, const lode_layout *layout) {
              chunks_of(layout), parts, each, parts == 1 ? each / 2 : 0);
   lode_write(w,
              "  enum { OWN = ROWS * CHUNKS * PARTS * LODE_LANES / LODE_SPREAD_THREADS };\n"
-             "  const int32_t row = (int32_t)p.w[%d];\n",
-             layout->at_space);
+             "  const int32_t row = (int32_t)p.w[%d];\n%s",
+             layout->at_space, waits_for_loads(layout) ? "  int32_t late = 0;\n" : "");
 }
 
 void lode_source_spread(lode_writer *w, const lode_layout *layout) {

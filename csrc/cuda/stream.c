@@ -14,7 +14,7 @@
 #include "../core/system.h"
 #include "cuda.h"
 
-enum { ASKING = 50000 /* nanoseconds that a wait asks before it sleeps: what going to sleep costs */ };
+enum { ASKING = 2000000 /* nanoseconds that a wait asks before it sleeps, which costs 46 microseconds */ };
 
 typedef struct cuda_event {
   lode_event base;
