@@ -53,17 +53,26 @@ static int before(const lode_plan *plan, const int16_t *uses, int v) {
   return best;
 }
 
-/* A link takes half the time of a loop, but a chain has to begin and end: two operations are as fast alone. Not
- * if the divider, which is slow, can work while the others do, or if bools need not be made of a comparison. */
+/* Whether an operand takes a slot for as long as a chain is not made. */
+static bool takes_slot(const lode_plan *plan, int v, int k) {
+  const lode_step *step = &plan->step[v], *from = &plan->step[plan->program->value[v].a[k]];
+  return (step->scalars >> k & 1) == 0 && !from->in_place && !from->periodic;
+}
+
+/* A link takes half the time of a loop, but a chain has to begin and end, so two operations are as fast alone;
+ * and its operands wait for one another, which makes for smaller tiles. Not if the divider, which is slow, can
+ * work while the others do, or if bools need not be made of a comparison. */
 static bool pays(const lode_plan *plan, int v) {
   const lode_value *value = plan->program->value;
-  int links = plan->step[v].links;
+  int links = plan->step[v].links, waiting = 0;
   if (links < 2 || rule_of(plan, v) == LODE_RULE_COMPARE) return false;
-  if (links >= WORTH_LINKS) return true;
-  for (; links > 0; links--, v = value[v].a[plan->step[v].along])
+  for (int left = links; left > 0; left--, v = value[v].a[plan->step[v].along]) {
     if (value[v].op == LODE_OP_divide || value[v].op == LODE_OP_sqrt || rule_of(plan, v) == LODE_RULE_SELECT)
       return true;
-  return false;
+    for (int k = 0; k < lode_value_arity(&value[v]); k++)
+      waiting += (left == 1 || k != plan->step[v].along) && takes_slot(plan, v, k);
+  }
+  return links >= WORTH_LINKS && 2 * waiting <= links;
 }
 
 /* Makes one chain of the operations that end in v. */
