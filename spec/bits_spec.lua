@@ -39,6 +39,9 @@ for _, dtype in ipairs({ "f32", "f64" }) do
     end
     add((long * 3 + 1):download())
     add((long / 3 - long):abs():sqrt():download())
+    local even, odd = long[{ { 1, -1, 2 } }], long[{ { 2, -1, 2 } }]
+    add((((0.5 - even * odd):minimum(odd) * 3 + even):square() - odd):maximum(-0.1):download())
+    add((1 / lode.where((even - 0.5 * odd):less(odd), even, 2)):download())
     add(long:reshape(50, 100):sum(1):download())
     add(long:reshape(50, 100):sum(2):download())
     add(long:reshape(50, 100).T:sum(1):download())
@@ -151,6 +154,56 @@ describe("results", function()
         for _, name in ipairs({ "sum", "max", "prod" }) do
           assert.is_true(part[name](part):download() == made[name](made):download(), name .. " " .. n)
         end
+      end
+    end
+  end)
+
+  -- What the CPU keeps in registers from operation to operation, in lengths around those of its strips.
+  local steps = {
+    function(v, x) return v - x end,
+    function(v) return 0.25 - v end,
+    function(v, _, y) return y * v end,
+    function(v, _, y) return v:minimum(y) end,
+    function(v) return 1 / v end, -- tells zeros apart
+    function(v, _, y) return v:maximum(y) end,
+    function(v) return v + -1 / math.huge end, -- minus zero
+    function(v) return 1 / v end,
+    function(v) return v:abs() end,
+    function(v) return v:sqrt() end,
+    function(v, x, y) return lode.where(v:greater(y), x, y) end,
+    function(v) return -v end,
+    function(v, x) return x / (v + 3) end,
+    function(v, x) return lode.where(v:less_equal(0.1), 1, x) end,
+    function(v, _, y) return y - v end,
+    function(v) return v:square() * 4 end,
+    function(v) return v:maximum(-0.5) + 0.125 end,
+    function(v, _, y) return lode.where(v:not_equal(0.125), v, y) end,
+    function(v) return 2 / (v - 7) end,
+  }
+
+  local function in_turn(first, last, x, y, each)
+    local v = x
+    for s = first, last do v = each(steps[s](v, x, y)) end
+    return v:compute():download()
+  end
+
+  it("have the same bits in one pass and operation by operation", function()
+    local function leave(v) return v end
+    local function compute(v) return v:compute() end
+    for _, dtype in ipairs({ "f32", "f64" }) do
+      local x, y = lode.rand({ 3000 }, { dtype = dtype, seed = 4 }), lode.rand({ 3000 }, { dtype = dtype, seed = 5 })
+      local zero, equal = x:less(0.1), y:less(0.1)
+      x = lode.where(equal, 0.1, lode.where(zero, 0, x - 0.5)):compute()
+      y = lode.where(equal, 0.1, lode.where(zero, -x, y - 0.5)):compute()
+      for _, n in ipairs({ 1, 15, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 1000, 1025, 3000 }) do
+        local xn, yn = x[{ { 1, n } }], y[{ { 1, n } }]
+        for first = 1, #steps do
+          for last = first + 1, math.min(first + 5, #steps) do
+            assert.is_true(in_turn(first, last, xn, yn, leave) == in_turn(first, last, xn, yn, compute),
+              ("%s, %d elements, steps %d to %d"):format(dtype, n, first, last))
+          end
+        end
+        assert.is_true(in_turn(1, #steps, xn, yn, leave) == in_turn(1, #steps, xn, yn, compute), dtype .. " " .. n)
       end
     end
   end)
