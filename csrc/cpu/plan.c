@@ -249,8 +249,10 @@ static void place_chain(lode_plan *plan, slots *s, int last) {
   step->padded = step->output < 0;
   if (step->output < 0) step->slot = take_for(plan, s, step);
   for (int links = step->links, v = last; links > 0; links--, v = value[v].a[plan->step[v].along]) {
+    const lode_step *own = &plan->step[v];
     for (int k = 0; k < lode_value_arity(&value[v]); k++) {
-      step->padded = step->padded && !plan->step[value[v].a[k]].in_place;
+      bool memory = (links == 1 || k != own->along) && (own->scalars >> k & 1) == 0;
+      if (memory && plan->step[value[v].a[k]].slot < 0) step->padded = false; /* an input, or an output */
       retire(plan, s, value[v].a[k], last);
     }
   }
