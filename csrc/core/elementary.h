@@ -1,20 +1,19 @@
 /* exp, log, sin, cos, tanh and pow of floats: one text for the CPU and CUDA, so that
  * their bits are the same everywhere.
  *
- * Everything is made of + - * / and integers, each exactly rounded, so bits are equal
- * wherever contraction is off. What loops are made of has no branch, no table and no
- * conversion of 64-bit integers, so that they are vectorized even for SSE2: integers are
- * read from the last bits of a sum with 1.5 * 2^23 (2^52). A library (SLEEF, say) would
- * give other bits on CUDA, could not be inlined into fused programs, and would be one
- * more thing that a rock needs.
+ * Everything is made of + - * /, fused multiply-adds that are asked for, and integers,
+ * each exactly rounded, so bits are equal wherever contraction is off. What loops are made of has no branch, no
+ * table and no conversion of 64-bit integers, so that they are vectorized even for SSE2: integers are read from
+ * the last bits of a sum with 1.5 * 2^23 (2^52). A library (SLEEF, say) would give other bits on CUDA, could
+ * not be inlined into fused programs, and would be one more thing that a rock needs.
  *
  * Coefficients are minimax for the relative error of the whole function (Remez's exchange
  * in 200 bits), then rounded to the type. The worst errors measured, in ulp of the result,
  * subnormal ones included:
  *
  *         exp   log   sin   cos   tanh  pow
- *   f32   0.90  0.86  2.48  2.38  2.67  0.90   every third argument; pow: 5 * 10^7 random pairs
- *   f64   0.94  0.90  2.63  2.79  2.46  0.98   2 * 10^7 random arguments; pow: 5 * 10^7 pairs
+ *   f32   0.89  0.83  2.48  2.38  2.61  0.92   every third argument; pow: 5 * 10^7 random pairs
+ *   f64   0.94  0.86  2.60  2.68  2.63  0.92   10^7 random arguments; pow: 3 * 10^6 pairs
  *
  * The text is C and CUDA: a device that has no `static inline` functions defines
  * LODE_ELEMENTARY_FUNCTION, and LODE_ELEMENTARY_APART for what is better not inlined, first. */
@@ -30,10 +29,9 @@
 
 /* ---- bits ---------------------------------------------------------------- */
 
-/* bits(x) and value(bits); head(x): x without the lower half of its digits, so that products of
- * heads are exact; magnitude(x): |x|; signed(x, sign): x with its sign bit turned where that of
+/* bits(x) and value(bits); magnitude(x): |x|; signed(x, sign): x with its sign bit turned where that of
  * `sign` is set; either(mask, x, y): x where the mask's bits are ones, y where they are zeros. */
-#define LODE_ELEMENTARY_BITS(T, U, suffix, sign_bit, head_bits)                                                \
+#define LODE_ELEMENTARY_BITS(T, U, suffix, sign_bit)                                                           \
   LODE_ELEMENTARY_FUNCTION U lode_bits_##suffix(T x) {                                                         \
     union {                                                                                                    \
       T value;                                                                                                 \
@@ -50,9 +48,6 @@
     word.bits = bits;                                                                                          \
     return word.value;                                                                                         \
   }                                                                                                            \
-  LODE_ELEMENTARY_FUNCTION T lode_head_##suffix(T x) {                                                         \
-    return lode_value_##suffix(lode_bits_##suffix(x) & head_bits);                                             \
-  }                                                                                                            \
   LODE_ELEMENTARY_FUNCTION T lode_magnitude_##suffix(T x) {                                                    \
     return lode_value_##suffix(lode_bits_##suffix(x) & ~sign_bit);                                             \
   }                                                                                                            \
@@ -62,8 +57,8 @@
   LODE_ELEMENTARY_FUNCTION T lode_either_##suffix(U mask, T x, T y) {                                          \
     return lode_value_##suffix((lode_bits_##suffix(x) & mask) | (lode_bits_##suffix(y) & ~mask));              \
   }
-LODE_ELEMENTARY_BITS(float, uint32_t, f32, 0x80000000u, 0xFFFFF000u)
-LODE_ELEMENTARY_BITS(double, uint64_t, f64, 0x8000000000000000u, 0xFFFFFFFFF8000000u)
+LODE_ELEMENTARY_BITS(float, uint32_t, f32, 0x80000000u)
+LODE_ELEMENTARY_BITS(double, uint64_t, f64, 0x8000000000000000u)
 #undef LODE_ELEMENTARY_BITS
 
 LODE_ELEMENTARY_FUNCTION float lode_infinity_f32(void) { return lode_value_f32(0x7F800000u); }
@@ -71,62 +66,138 @@ LODE_ELEMENTARY_FUNCTION float lode_nan_f32(void) { return lode_value_f32(0x7FC0
 LODE_ELEMENTARY_FUNCTION double lode_infinity_f64(void) { return lode_value_f64(0x7FF0000000000000u); }
 LODE_ELEMENTARY_FUNCTION double lode_nan_f64(void) { return lode_value_f64(0x7FF8000000000000u); }
 
+/* ---- fused multiply-add ----------------------------------------------------- */
+
+/* a b + c, rounded once. Where there is no instruction for it, as in the x86-64 baseline, it is made of sums
+ * and products that vectorize, since the C library's is a call an element: S. Boldo and G. Melquiond, Emulation
+ * of FMA and Correctly Rounded Sums (IEEE Trans. Computers 57(4), 2008): the rest of the sum is rounded to odd.
+ * Right where nothing overflows, |a| and |b| are below 2^996, and the product's error is normal or does not
+ * matter. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDACC__)
+#ifdef __CUDACC__
+LODE_ELEMENTARY_FUNCTION float lode_fma_f32(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+LODE_ELEMENTARY_FUNCTION double lode_fma_f64(double a, double b, double c) { return __fma_rn(a, b, c); }
+#else
+LODE_ELEMENTARY_FUNCTION float lode_fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+LODE_ELEMENTARY_FUNCTION double lode_fma_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }
+#endif
+#else
+typedef struct lode_sum {
+  double sum, error;
+} lode_sum;
+
+/* a + b and its error, exactly (Knuth). */
+LODE_ELEMENTARY_FUNCTION lode_sum lode_two_sum(double a, double b) {
+  double sum = a + b, part = sum - a;
+  lode_sum s = {sum, (a - (sum - part)) + (b - part)};
+  return s;
+}
+
+/* a + b, rounded to odd: an inexact sum whose last bit is even moves towards its error. */
+LODE_ELEMENTARY_FUNCTION double lode_odd_sum(double a, double b) {
+  lode_sum s = lode_two_sum(a, b);
+  uint64_t bits = lode_bits_f64(s.sum), away = (lode_bits_f64(s.error) ^ bits) >> 63;
+  uint64_t step = lode_magnitude_f64(s.error) > 0.0 ? 1 - 2 * away : 0;
+  return lode_value_f64(bits + (step & ((bits & 1) - 1)));
+}
+
+LODE_ELEMENTARY_FUNCTION float lode_fma_f32(float a, float b, float c) {
+  return (float)lode_odd_sum((double)a * (double)b, (double)c);
+}
+
+/* Rounded to 26 bits, so that products of heads and rests are exact (Dekker). */
+LODE_ELEMENTARY_FUNCTION double lode_half_digits(double x) {
+  return lode_value_f64((lode_bits_f64(x) + 0x4000000u) & 0xFFFFFFFFF8000000u);
+}
+
+LODE_ELEMENTARY_FUNCTION double lode_fma_f64(double a, double b, double c) {
+  double p = a * b, ahead = lode_half_digits(a), bhead = lode_half_digits(b), arest = a - ahead,
+         brest = b - bhead;
+  double error = arest * brest - (((p - ahead * bhead) - arest * bhead) - ahead * brest);
+  lode_sum low = lode_two_sum(c, error), high = lode_two_sum(p, low.sum);
+  return high.sum + lode_odd_sum(high.error, low.error);
+}
+#endif
+
 /* ---- exp ------------------------------------------------------------------- */
 
-/* x + low = n log(2) + r with |r| < 0.347, and exp(r) - 1 = r + r^2 q(r). log(2) is in two pieces, the first
- * of which times any n is exact. `low` is far below x's last digit. */
+/* (exp(r) - 1 - r) / r^2 for |r| < 0.347. */
 
-LODE_ELEMENTARY_FUNCTION float lode_exp_rest_f32(float x, float n, float low) {
-  float high = x - n * 0x1.62e4p-1f, less = n * 0x1.7f7d1cp-20f - low, r = high - less;
+LODE_ELEMENTARY_FUNCTION float lode_exp_bend_f32(float r) {
   float q = 0x1.6a244cp-10f;
-  q = q * r + 0x1.1239f2p-7f;
-  q = q * r + 0x1.5558f2p-5f;
-  q = q * r + 0x1.555492p-3f;
-  q = q * r + 0x1.fffffcp-2f;
-  return high + (r * r * q - less);
+  q = lode_fma_f32(q, r, 0x1.1239f2p-7f);
+  q = lode_fma_f32(q, r, 0x1.5558f2p-5f);
+  q = lode_fma_f32(q, r, 0x1.555492p-3f);
+  return lode_fma_f32(q, r, 0x1.fffffcp-2f);
 }
 
 /* Even and odd powers apart: half as many operations wait for each other. */
-LODE_ELEMENTARY_FUNCTION double lode_exp_rest_f64(double x, double n, double low) {
-  double high = x - n * 0x1.62e42fefa38p-1, less = n * 0x1.ef35793c7673p-45 - low;
-  double r = high - less, z = r * r;
-  double odd = 0x1.af76c68180af5p-26, even = 0x1.28a2b56bab0fdp-22;
-  odd = odd * z + 0x1.71dde9f2b67c8p-19;
-  even = even * z + 0x1.a019a67c59731p-16;
-  odd = odd * z + 0x1.a01a01b5e1b37p-13;
-  even = even * z + 0x1.6c16c17f3a667p-10;
-  odd = odd * z + 0x1.111111110e6b4p-7;
-  even = even * z + 0x1.55555555520eap-5;
-  odd = odd * z + 0x1.555555555555cp-3;
-  even = even * z + 0x1.0000000000005p-1;
-  return high + (z * (even + r * odd) - less);
+LODE_ELEMENTARY_FUNCTION double lode_exp_bend_f64(double r) {
+  double z = r * r, odd = 0x1.af76c68180af5p-26, even = 0x1.28a2b56bab0fdp-22;
+  odd = lode_fma_f64(odd, z, 0x1.71dde9f2b67c8p-19);
+  even = lode_fma_f64(even, z, 0x1.a019a67c59731p-16);
+  odd = lode_fma_f64(odd, z, 0x1.a01a01b5e1b37p-13);
+  even = lode_fma_f64(even, z, 0x1.6c16c17f3a667p-10);
+  odd = lode_fma_f64(odd, z, 0x1.111111110e6b4p-7);
+  even = lode_fma_f64(even, z, 0x1.55555555520eap-5);
+  odd = lode_fma_f64(odd, z, 0x1.555555555555cp-3);
+  even = lode_fma_f64(even, z, 0x1.0000000000005p-1);
+  return lode_fma_f64(odd, r, even);
 }
 
-/* exp(x + low). The sum t ends in n + 2 * bias; 2^n is multiplied in two steps, so that results that
- * are subnormal are rounded once. */
+/* x - n log(2), log(2) in two pieces; n times the first is exact. */
 
-LODE_ELEMENTARY_FUNCTION float lode_exp_sum_f32(float x, float low) {
-  const float whole = 12582912.0f + 254.0f;
-  float t = x * 0x1.715476p+0f + whole;
-  float y = 1.0f + lode_exp_rest_f32(x, t - whole, low);
+LODE_ELEMENTARY_FUNCTION float lode_exp_rest_f32(float x, float n) {
+  return lode_fma_f32(n, -0x1.7f7d1cp-20f, lode_fma_f32(n, -0x1.62e4p-1f, x));
+}
+LODE_ELEMENTARY_FUNCTION double lode_exp_rest_f64(double x, double n) {
+  return lode_fma_f64(n, -0x1.ef35793c7673p-45, lode_fma_f64(n, -0x1.62e42fefa38p-1, x));
+}
+
+/* exp(x) of its rest r. The sum t, x / log(2) rounded, ends in n + 2 * bias; 2^n is multiplied in two steps, so
+ * that results that are subnormal are rounded once. */
+
+#define LODE_EXP_WHOLE_F32 (12582912.0f + 254.0f)
+#define LODE_EXP_WHOLE_F64 (6755399441055744.0 + 2046.0)
+
+LODE_ELEMENTARY_FUNCTION float lode_exp_of_rest_f32(float x, float t, float r) {
+  float y = lode_fma_f32(r, lode_fma_f32(r, lode_exp_bend_f32(r), 1.0f), 1.0f);
   uint32_t n = lode_bits_f32(t), half = n >> 1;
   y = y * lode_value_f32(half << 23) * lode_value_f32((n - half) << 23);
   y = x > 89.0f ? lode_infinity_f32() : y;
   return x < -104.0f ? 0.0f : y;
 }
 
-LODE_ELEMENTARY_FUNCTION double lode_exp_sum_f64(double x, double low) {
-  const double whole = 6755399441055744.0 + 2046.0;
-  double t = x * 0x1.71547652b82fep+0 + whole;
-  double y = 1.0 + lode_exp_rest_f64(x, t - whole, low);
+LODE_ELEMENTARY_FUNCTION double lode_exp_of_rest_f64(double x, double t, double r) {
+  double y = lode_fma_f64(r, lode_fma_f64(r, lode_exp_bend_f64(r), 1.0), 1.0);
   uint64_t n = lode_bits_f64(t), half = n >> 1;
   y = y * lode_value_f64(half << 52) * lode_value_f64((n - half) << 52);
   y = x > 710.0 ? lode_infinity_f64() : y;
   return x < -746.0 ? 0.0 : y;
 }
 
-LODE_ELEMENTARY_FUNCTION float lode_exp_f32(float x) { return lode_exp_sum_f32(x, 0.0f); }
-LODE_ELEMENTARY_FUNCTION double lode_exp_f64(double x) { return lode_exp_sum_f64(x, 0.0); }
+LODE_ELEMENTARY_FUNCTION float lode_exp_f32(float x) {
+  float t = lode_fma_f32(x, 0x1.715476p+0f, LODE_EXP_WHOLE_F32);
+  return lode_exp_of_rest_f32(x, t, lode_exp_rest_f32(x, t - LODE_EXP_WHOLE_F32));
+}
+
+LODE_ELEMENTARY_FUNCTION double lode_exp_f64(double x) {
+  double t = lode_fma_f64(x, 0x1.71547652b82fep+0, LODE_EXP_WHOLE_F64);
+  return lode_exp_of_rest_f64(x, t, lode_exp_rest_f64(x, t - LODE_EXP_WHOLE_F64));
+}
+
+/* exp(x + low), low far below x's last digit: the rest is rounded once. */
+
+LODE_ELEMENTARY_FUNCTION float lode_exp_sum_f32(float x, float low) {
+  float t = lode_fma_f32(x, 0x1.715476p+0f, LODE_EXP_WHOLE_F32), n = t - LODE_EXP_WHOLE_F32;
+  return lode_exp_of_rest_f32(x, t, lode_fma_f32(n, -0x1.62e4p-1f, x) - lode_fma_f32(n, 0x1.7f7d1cp-20f, -low));
+}
+
+LODE_ELEMENTARY_FUNCTION double lode_exp_sum_f64(double x, double low) {
+  double t = lode_fma_f64(x, 0x1.71547652b82fep+0, LODE_EXP_WHOLE_F64), n = t - LODE_EXP_WHOLE_F64;
+  double less = lode_fma_f64(n, 0x1.ef35793c7673p-45, -low);
+  return lode_exp_of_rest_f64(x, t, lode_fma_f64(n, -0x1.62e42fefa38p-1, x) - less);
+}
 
 /* ---- tanh ------------------------------------------------------------------ */
 
@@ -136,9 +207,9 @@ LODE_ELEMENTARY_FUNCTION float lode_tanh_f32(float x) {
   const float whole = 12582912.0f + 127.0f;
   float a = lode_magnitude_f32(x);
   a = a > 10.0f ? 20.0f : 2.0f * a;
-  float t = a * 0x1.715476p+0f + whole;
+  float t = lode_fma_f32(a, 0x1.715476p+0f, whole), r = lode_exp_rest_f32(a, t - whole);
   float power = lode_value_f32(lode_bits_f32(t) << 23);
-  float e = power * lode_exp_rest_f32(a, t - whole, 0.0f) + (power - 1.0f);
+  float e = lode_fma_f32(power, lode_fma_f32(r * r, lode_exp_bend_f32(r), r), power - 1.0f);
   return lode_signed_f32(e / (e + 2.0f), lode_bits_f32(x));
 }
 
@@ -146,9 +217,9 @@ LODE_ELEMENTARY_FUNCTION double lode_tanh_f64(double x) {
   const double whole = 6755399441055744.0 + 1023.0;
   double a = lode_magnitude_f64(x);
   a = a > 20.0 ? 40.0 : 2.0 * a;
-  double t = a * 0x1.71547652b82fep+0 + whole;
+  double t = lode_fma_f64(a, 0x1.71547652b82fep+0, whole), r = lode_exp_rest_f64(a, t - whole);
   double power = lode_value_f64(lode_bits_f64(t) << 52);
-  double e = power * lode_exp_rest_f64(a, t - whole, 0.0) + (power - 1.0);
+  double e = lode_fma_f64(power, lode_fma_f64(r * r, lode_exp_bend_f64(r), r), power - 1.0);
   return lode_signed_f64(e / (e + 2.0), lode_bits_f64(x));
 }
 
@@ -192,15 +263,15 @@ LODE_ELEMENTARY_FUNCTION float lode_log_f32(float x) {
   lode_parts_f32 parts = lode_parts_of_f32(x, LODE_TWO_THIRDS_F32);
   float e = parts.e, f = parts.f, z = f * f;
   float p = -0x1.0e293ep-3f;
-  p = p * f + 0x1.1df36ep-3f;
-  p = p * f - 0x1.f03ccap-4f;
-  p = p * f + 0x1.1ef192p-3f;
-  p = p * f - 0x1.55b7ep-3f;
-  p = p * f + 0x1.99ce42p-3f;
-  p = p * f - 0x1.fffe5ep-3f;
-  p = p * f + 0x1.55550cp-2f;
+  p = lode_fma_f32(p, f, 0x1.1df36ep-3f);
+  p = lode_fma_f32(p, f, -0x1.f03ccap-4f);
+  p = lode_fma_f32(p, f, 0x1.1ef192p-3f);
+  p = lode_fma_f32(p, f, -0x1.55b7ep-3f);
+  p = lode_fma_f32(p, f, 0x1.99ce42p-3f);
+  p = lode_fma_f32(p, f, -0x1.fffe5ep-3f);
+  p = lode_fma_f32(p, f, 0x1.55550cp-2f);
   float whole = e * 0x1.62e4p-1f, high = whole + f;
-  float low = (f - (high - whole)) + (f * z * p - 0.5f * z + e * 0x1.7f7d1cp-20f);
+  float low = (f - (high - whole)) + lode_fma_f32(e, 0x1.7f7d1cp-20f, lode_fma_f32(f * z, p, -0.5f * z));
   float y = x < lode_infinity_f32() ? high + low : x;
   return x > 0.0f ? y : x == 0.0f ? -lode_infinity_f32() : lode_nan_f32();
 }
@@ -211,13 +282,15 @@ LODE_ELEMENTARY_FUNCTION double lode_log_f64(double x) {
   double e = parts.e, f = parts.f;
   double s = f / (2.0 + f), z = s * s, w = z * z, half = 0.5 * f * f;
   double odd = 0x1.2f0456bec5596p-3, even = 0x1.39a1db0dfe819p-3;
-  odd = odd * w + 0x1.74663d61ba284p-3;
-  even = even * w + 0x1.c71c521286be3p-3;
-  odd = odd * w + 0x1.24924941e2f34p-2;
-  even = even * w + 0x1.999999997ff08p-2;
-  odd = odd * w + 0x1.5555555555592p-1;
+  odd = lode_fma_f64(odd, w, 0x1.74663d61ba284p-3);
+  even = lode_fma_f64(even, w, 0x1.c71c521286be3p-3);
+  odd = lode_fma_f64(odd, w, 0x1.24924941e2f34p-2);
+  even = lode_fma_f64(even, w, 0x1.999999997ff08p-2);
+  odd = lode_fma_f64(odd, w, 0x1.5555555555592p-1);
   double whole = e * 0x1.62e42fefa38p-1, high = whole + f;
-  double low = (f - (high - whole)) + (s * (half + z * (odd + z * even)) - half + e * 0x1.ef35793c7673p-45);
+  double low = (f - (high - whole)) +
+               lode_fma_f64(e, 0x1.ef35793c7673p-45,
+                            lode_fma_f64(s, lode_fma_f64(z, lode_fma_f64(z, even, odd), half), -half));
   double y = x < lode_infinity_f64() ? high + low : x;
   return x > 0.0 ? y : x == 0.0 ? -lode_infinity_f64() : lode_nan_f64();
 }
@@ -234,30 +307,32 @@ LODE_ELEMENTARY_FUNCTION double lode_log_f64(double x) {
 LODE_ELEMENTARY_FUNCTION float lode_sine_f32(float r, uint32_t quadrant) {
   float z = r * r;
   float s = -0x1.9955bp-13f;
-  s = s * z + 0x1.11077cp-7f;
-  s = s * z - 0x1.555546p-3f;
+  s = lode_fma_f32(s, z, 0x1.11077cp-7f);
+  s = lode_fma_f32(s, z, -0x1.555546p-3f);
   float c = 0x1.99e0f2p-16f;
-  c = c * z - 0x1.6c0c1ap-10f;
-  c = c * z + 0x1.55554ap-5f;
-  float y = lode_either_f32(0u - (quadrant & 1u), 1.0f - (0.5f * z - z * z * c), r + r * z * s);
+  c = lode_fma_f32(c, z, -0x1.6c0c1ap-10f);
+  c = lode_fma_f32(c, z, 0x1.55554ap-5f);
+  float y = lode_either_f32(0u - (quadrant & 1u), 1.0f - lode_fma_f32(-z * z, c, 0.5f * z),
+                            lode_fma_f32(r * z, s, r));
   return lode_signed_f32(y, quadrant << 30);
 }
 
 LODE_ELEMENTARY_FUNCTION double lode_sine_f64(double r, uint64_t quadrant) {
   double z = r * r;
   double s = 0x1.5d9342406badep-33;
-  s = s * z - 0x1.ae5e676d708ap-26;
-  s = s * z + 0x1.71de3579ca7cdp-19;
-  s = s * z - 0x1.a01a019c14e5ap-13;
-  s = s * z + 0x1.111111110f8ap-7;
-  s = s * z - 0x1.5555555555549p-3;
+  s = lode_fma_f64(s, z, -0x1.ae5e676d708ap-26);
+  s = lode_fma_f64(s, z, 0x1.71de3579ca7cdp-19);
+  s = lode_fma_f64(s, z, -0x1.a01a019c14e5ap-13);
+  s = lode_fma_f64(s, z, 0x1.111111110f8ap-7);
+  s = lode_fma_f64(s, z, -0x1.5555555555549p-3);
   double c = -0x1.8fb0cbad4fb32p-37;
-  c = c * z + 0x1.1ee9f0a7aead3p-29;
-  c = c * z - 0x1.27e4f811e5ecfp-22;
-  c = c * z + 0x1.a01a019cbe8a1p-16;
-  c = c * z - 0x1.6c16c16c1521ap-10;
-  c = c * z + 0x1.555555555554cp-5;
-  double y = lode_either_f64(0u - (quadrant & 1u), 1.0 - (0.5 * z - z * z * c), r + r * z * s);
+  c = lode_fma_f64(c, z, 0x1.1ee9f0a7aead3p-29);
+  c = lode_fma_f64(c, z, -0x1.27e4f811e5ecfp-22);
+  c = lode_fma_f64(c, z, 0x1.a01a019cbe8a1p-16);
+  c = lode_fma_f64(c, z, -0x1.6c16c16c1521ap-10);
+  c = lode_fma_f64(c, z, 0x1.555555555554cp-5);
+  double y =
+      lode_either_f64(0u - (quadrant & 1u), 1.0 - lode_fma_f64(-z * z, c, 0.5 * z), lode_fma_f64(r * z, s, r));
   return lode_signed_f64(y, quadrant << 62);
 }
 
@@ -361,62 +436,41 @@ LODE_ELEMENTARY_FUNCTION int lode_is_far_f64(double x) { return !(lode_magnitude
 
 /* ---- pow --------------------------------------------------------------------------- */
 
-/* log |x| as a sum of two numbers, then exp of its product with y. The first of a pair is a head, so that
- * products are exact. With s = f / (2 + f), log(1 + f) = 2 s + s^3 (2/3 + s^2 (2/5 + ...)): all but what is
- * beyond 2/3 is calculated in pairs. */
+/* log |x| as a sum of two numbers, the second far below the first, then exp of its product with y. With
+ * s = f / (2 + f), log(1 + f) = 2 s + s^3 (2/3 + s^2 (2/5 + ...)): all but what is beyond 2/3 is calculated in
+ * pairs. A product's error is fma(a, b, -(a b)). */
 
-typedef struct lode_pair_f32 {
-  float head, rest;
-} lode_pair_f32;
-typedef struct lode_pair_f64 {
-  double head, rest;
-} lode_pair_f64;
-
-/* f / (2 + f). */
-LODE_ELEMENTARY_FUNCTION lode_pair_f32 lode_quotient_f32(float f) {
-  float d = 2.0f + f, inverse = 1.0f / d;
-  float head = lode_head_f32(f * inverse), divisor = lode_head_f32(d);
-  lode_pair_f32 s = {head, ((f - head * divisor) - head * (f - (divisor - 2.0f))) * inverse};
-  return s;
-}
-
-LODE_ELEMENTARY_FUNCTION lode_pair_f64 lode_quotient_f64(double f) {
-  double d = 2.0 + f, inverse = 1.0 / d;
-  double head = lode_head_f64(f * inverse), divisor = lode_head_f64(d);
-  lode_pair_f64 s = {head, ((f - head * divisor) - head * (f - (divisor - 2.0))) * inverse};
-  return s;
-}
-
-/* s^3 (2/3 + beyond). */
-#define LODE_ELEMENTARY_TAIL(T, suffix, third, rest_of_third)                                                  \
+#define LODE_ELEMENTARY_PAIRS(T, suffix, third, rest_of_third)                                                 \
+  typedef struct lode_pair_##suffix {                                                                          \
+    T head, rest;                                                                                              \
+  } lode_pair_##suffix;                                                                                        \
+  /* f / (2 + f). */                                                                                           \
+  LODE_ELEMENTARY_FUNCTION lode_pair_##suffix lode_quotient_##suffix(T f) {                                    \
+    T d = 2 + f, inverse = 1 / d, head = f * inverse;                                                          \
+    lode_pair_##suffix s = {head, (lode_fma_##suffix(-head, d, f) - head * (f - (d - 2))) * inverse};          \
+    return s;                                                                                                  \
+  }                                                                                                            \
+  /* s^3 (2/3 + beyond). */                                                                                    \
   LODE_ELEMENTARY_FUNCTION lode_pair_##suffix lode_tail_##suffix(lode_pair_##suffix s, T beyond) {             \
-    T g = lode_head_##suffix(third + beyond), grest = (beyond - (g - third)) + rest_of_third;                  \
-    T square = s.head * s.head, z = lode_head_##suffix(square);                                                \
-    T zrest = (square - z) + s.rest * (s.head + s.head + s.rest);                                              \
-    T product = z * g, rest = z * grest + zrest * (g + grest);                                                 \
-    T p = lode_head_##suffix(product + rest);                                                                  \
-    rest = rest - (p - product);                                                                               \
-    lode_pair_##suffix tail = {s.head * p, s.head * rest + s.rest * (p + rest)};                               \
+    T g = third + beyond, grest = (beyond - (g - third)) + rest_of_third, z = s.head * s.head, p = z * g;      \
+    T zrest = lode_fma_##suffix(s.head, s.head, -z) + 2 * s.head * s.rest;                                     \
+    T prest = lode_fma_##suffix(z, g, -p) + (z * grest + zrest * g), head = s.head * p;                        \
+    lode_pair_##suffix tail = {head, lode_fma_##suffix(s.head, p, -head) + (s.head * prest + s.rest * p)};     \
     return tail;                                                                                               \
-  }
-LODE_ELEMENTARY_TAIL(float, f32, 0x1.555556p-1f, -0x1.555556p-26f)
-LODE_ELEMENTARY_TAIL(double, f64, 0x1.5555555555555p-1, 0x1.5555555555555p-55)
-#undef LODE_ELEMENTARY_TAIL
-
-/* whole + 2 s + tail + low, each far below the last. */
-#define LODE_ELEMENTARY_TOTAL(T, suffix)                                                                       \
+  }                                                                                                            \
+  /* whole + 2 s + tail + low, each far below the last. */                                                     \
   LODE_ELEMENTARY_FUNCTION lode_pair_##suffix lode_total_##suffix(T whole, lode_pair_##suffix s, T beyond,     \
                                                                   T low) {                                     \
     lode_pair_##suffix tail = lode_tail_##suffix(s, beyond);                                                   \
     T sum = whole + 2 * s.head, high = sum + tail.head;                                                        \
     low = (2 * s.head - (sum - whole)) + (tail.head - (high - sum)) + (2 * s.rest + (tail.rest + low));        \
-    T head = lode_head_##suffix(high + low);                                                                   \
-    lode_pair_##suffix log = {head, low - (head - high)};                                                      \
+    lode_pair_##suffix log = {high + low, 0};                                                                  \
+    log.rest = low - (log.head - high);                                                                        \
     return log;                                                                                                \
   }
-LODE_ELEMENTARY_TOTAL(float, f32)
-LODE_ELEMENTARY_TOTAL(double, f64)
-#undef LODE_ELEMENTARY_TOTAL
+LODE_ELEMENTARY_PAIRS(float, f32, 0x1.555556p-1f, -0x1.555556p-26f)
+LODE_ELEMENTARY_PAIRS(double, f64, 0x1.5555555555555p-1, 0x1.5555555555555p-55)
+#undef LODE_ELEMENTARY_PAIRS
 
 /* log(x), x > 0 and finite. */
 
@@ -425,8 +479,8 @@ LODE_ELEMENTARY_FUNCTION lode_pair_f32 lode_log_pair_f32(float x) {
   lode_pair_f32 s = lode_quotient_f32(parts.f);
   float z = (s.head + s.rest) * (s.head + s.rest);
   float p = 0x1.dfa264p-3f;
-  p = p * z + 0x1.24527cp-2f;
-  p = p * z + 0x1.999ap-2f;
+  p = lode_fma_f32(p, z, 0x1.24527cp-2f);
+  p = lode_fma_f32(p, z, 0x1.999ap-2f);
   return lode_total_f32(parts.e * 0x1.62e4p-1f, s, z * p, parts.e * 0x1.7f7d1cp-20f);
 }
 
@@ -435,12 +489,12 @@ LODE_ELEMENTARY_FUNCTION lode_pair_f64 lode_log_pair_f64(double x) {
   lode_pair_f64 s = lode_quotient_f64(parts.f);
   double z = (s.head + s.rest) * (s.head + s.rest), w = z * z;
   double odd = 0x1.eac62186ef46dp-4, even = 0x1.de3d64211dcc7p-4;
-  odd = odd * w + 0x1.11206f737cf5ep-3;
-  even = even * w + 0x1.3b1364c7e10c5p-3;
-  odd = odd * w + 0x1.745d18295a146p-3;
-  even = even * w + 0x1.c71c71c5968c1p-3;
-  odd = odd * w + 0x1.2492492492f51p-2;
-  even = even * w + 0x1.9999999999996p-2;
+  odd = lode_fma_f64(odd, w, 0x1.11206f737cf5ep-3);
+  even = lode_fma_f64(even, w, 0x1.3b1364c7e10c5p-3);
+  odd = lode_fma_f64(odd, w, 0x1.745d18295a146p-3);
+  even = lode_fma_f64(even, w, 0x1.c71c71c5968c1p-3);
+  odd = lode_fma_f64(odd, w, 0x1.2492492492f51p-2);
+  even = lode_fma_f64(even, w, 0x1.9999999999996p-2);
   return lode_total_f64(parts.e * 0x1.62e42fefa38p-1, s, z * (even + z * odd), parts.e * 0x1.ef35793c7673p-45);
 }
 
@@ -451,8 +505,7 @@ LODE_ELEMENTARY_FUNCTION float lode_pow_magnitude_f32(float a, float y) {
   lode_pair_f32 log = lode_log_pair_f32(a);
   float b = y > 0x1p36f ? 0x1p36f : y;
   b = b < -0x1p36f ? -0x1p36f : b;
-  float head = lode_head_f32(b), high = head * log.head, low = b * log.rest + (b - head) * log.head;
-  float sum = high + low;
+  float high = b * log.head, low = lode_fma_f32(b, log.head, -high) + b * log.rest, sum = high + low;
   return lode_exp_sum_f32(sum, low - (sum - high));
 }
 
@@ -460,8 +513,7 @@ LODE_ELEMENTARY_FUNCTION double lode_pow_magnitude_f64(double a, double y) {
   lode_pair_f64 log = lode_log_pair_f64(a);
   double b = y > 0x1p66 ? 0x1p66 : y;
   b = b < -0x1p66 ? -0x1p66 : b;
-  double head = lode_head_f64(b), high = head * log.head, low = b * log.rest + (b - head) * log.head;
-  double sum = high + low;
+  double high = b * log.head, low = lode_fma_f64(b, log.head, -high) + b * log.rest, sum = high + low;
   return lode_exp_sum_f64(sum, low - (sum - high));
 }
 

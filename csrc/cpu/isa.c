@@ -21,7 +21,7 @@ typedef struct variant {
 
 static bool has_baseline(void) { return true; }
 #ifdef LODE_ISA_AVX2
-static bool has_avx2(void) { return __builtin_cpu_supports("avx2") != 0; }
+static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #endif
 #ifdef LODE_ISA_AVX512
 /* x86-64-v4; the builtin also looks whether the system saves the registers. */
