@@ -386,7 +386,23 @@ LODE_KERNEL(reduce, lode_reduce_parameters) {
   }
 }
 
-/* Neighbours at distance 1, 2, 4, ..., in shared memory: a span of groups of some columns of one kept index. */
+/* `count` groups at x, ..., each `stride` elements on: neighbours at distance 1, 2, 4, ... */
+template <class R>
+LODE_DEVICE typename R::T combine_run(const typename R::T *x, int64_t stride, uint32_t count) {
+  typename R::T run[LODE_COMBINE_RUN];
+  LODE_UNROLL
+  for (uint32_t i = 0; i < LODE_COMBINE_RUN; i++) run[i] = x[i < count ? i * stride : 0];
+  LODE_UNROLL
+  for (uint32_t distance = 1; distance < LODE_COMBINE_RUN; distance *= 2) {
+    LODE_UNROLL
+    for (uint32_t i = 0; i + distance < LODE_COMBINE_RUN; i += 2 * distance)
+      if (i + distance < count) run[i] = R::combine(run[i], run[i + distance]);
+  }
+  return run[0];
+}
+
+/* Neighbours at distance 1, 2, 4, ..., farther ones in shared memory: a span of groups of some columns of one
+ * kept index. */
 template <class R> LODE_DEVICE void combine_groups(const lode_combine_parameters &p, int o, void *shared) {
   typedef typename R::T T;
   const lode_combine_output &output = p.output[o];
@@ -402,12 +418,16 @@ template <class R> LODE_DEVICE void combine_groups(const lode_combine_parameters
                                                                        : (uint32_t)LODE_COMBINE_COLUMNS;
     const uint32_t groups = (uint32_t)(p.groups - group < p.span ? p.groups - group : p.span);
     const T *from = (const T *)output.from + ((k * p.groups + group) * p.columns + column);
-    for (uint32_t t = LODE_THREAD; t < groups * columns; t += LODE_THREADS)
-      x[t] = from[(int64_t)(t / columns) * p.columns + t % columns];
+    const uint32_t runs = (groups + LODE_COMBINE_RUN - 1) / LODE_COMBINE_RUN;
     LODE_NO_UNROLL
-    for (uint32_t distance = 1; distance < groups; distance *= 2) {
+    for (uint32_t t = LODE_THREAD; t < runs * columns; t += LODE_THREADS) {
+      const uint32_t begin = t / columns * LODE_COMBINE_RUN;
+      x[t] = combine_run<R>(from + (begin * p.columns + t % columns), p.columns, groups - begin);
+    }
+    LODE_NO_UNROLL
+    for (uint32_t distance = 1; distance < runs; distance *= 2) {
       LODE_SYNC();
-      const uint32_t pairs = (groups - distance - 1) / (2 * distance) + 1;
+      const uint32_t pairs = (runs - distance - 1) / (2 * distance) + 1;
       LODE_NO_UNROLL
       for (uint32_t t = LODE_THREAD; t < pairs * columns; t += LODE_THREADS) {
         T *left = x + (t / columns * 2 * distance * columns + t % columns);

@@ -333,9 +333,27 @@ template <class X> struct lode_m2 {
 template <class J, class P>
 LODE_DEVICE typename J::T lode_reduce_lane(const P &p, const typename J::place &place, typename J::I first,
                                            typename J::I end) {
-  enum { AHEAD = LODE_M2_BLOCK };
+  enum { AHEAD = LODE_M2_BLOCK, STEPS = LODE_CHUNK / LODE_LANES / AHEAD };
   typename J::T sum = J::identity();
   typename J::I e = first;
+  if constexpr (J::BLOCKS) {
+    if (e + (STEPS * AHEAD - 1) * LODE_LANES <
+        end) { /* unrolled, numbers of elements and their inverses are constants */
+      typename J::E x[AHEAD], next[AHEAD];
+      LODE_UNROLL
+      for (int i = 0; i < AHEAD; i++) x[i] = J::get(p, place, e + i * LODE_LANES);
+      LODE_UNROLL
+      for (int step = 1; step <= STEPS; step++) {
+        LODE_UNROLL
+        for (int i = 0; i < AHEAD && step < STEPS; i++)
+          next[i] = J::get(p, place, e + (step * AHEAD + i) * LODE_LANES);
+        J::add(sum, place, x, AHEAD);
+        LODE_UNROLL
+        for (int i = 0; i < AHEAD && step < STEPS; i++) x[i] = next[i];
+      }
+      return sum;
+    }
+  }
   if (e + (AHEAD - 1) * LODE_LANES < end) {
     typename J::E x[AHEAD];
     LODE_UNROLL

@@ -101,7 +101,14 @@ bool lode_layout_elementary(const lode_program *program) {
 
 /* ---- stores by elements ------------------------------------------------------- */
 
-static void choose_vector(lode_layout *layout) {
+/* Whether an access reads the same of each row: one thread's neighbouring rows share its reads. */
+static bool same_for_rows(const lode_layout *layout, const lode_value *value) {
+  return value->kind == LODE_VALUE_ACCESS && layout->structure.access[value->index].dims == 0;
+}
+
+/* Elements of a vector. One that strides is read element by element, of more lines at a time than in single
+ * elements; so it makes vectors single, unless several rows share it. */
+static int choose_vector(const lode_layout *layout, bool tiled) {
   const lode_program *program = layout->program;
   const lode_args *args = layout->args;
   int64_t width = args->nouter == 0 ? 16 : args->inner; /* the end of one long row is done by elements */
@@ -111,27 +118,31 @@ static void choose_vector(lode_layout *layout) {
         vector_of(layout, LODE_OUT + o, (lode_dtype)program->value[program->output[o]].dtype, width, vector);
   for (int v = 0; v < program->nvalues && vector > 1; v++) {
     const lode_value *value = &program->value[v];
-    if (value->kind != LODE_VALUE_ACCESS || layout->structure.access[value->index].inner == LODE_STRIDE_ZERO)
+    if (value->kind != LODE_VALUE_ACCESS) continue;
+    uint8_t inner = layout->structure.access[value->index].inner;
+    if (inner == LODE_STRIDE_ZERO || (inner == LODE_STRIDE_ANY && tiled && same_for_rows(layout, value)))
       continue;
-    vector = vector_of(layout, value->index, (lode_dtype)value->dtype, width, vector); /* 1 where it strides */
+    vector = vector_of(layout, value->index, (lode_dtype)value->dtype, width, vector);
   }
-  layout->structure.vector = (uint8_t)vector;
+  return vector;
 }
 
-/* Reads of a thread that are under way at once, in bytes, decide how many vectors it has. Where most of the
- * time goes into functions, or nothing is read, one is enough. */
-static void choose_unroll(lode_layout *layout) {
+/* Reads of a thread that are under way at once, in bytes, decide how many vectors it has; what rows share is
+ * read once. Where most of the time goes into functions, or nothing is read, one is enough. */
+static int choose_unroll(const lode_layout *layout) {
   const lode_program *program = layout->program;
-  lode_structure *s = &layout->structure;
-  int bytes = 0;
-  s->unroll = 1;
-  if (lode_layout_elementary(program)) return;
+  const lode_structure *s = &layout->structure;
+  int bytes = 0, unroll = 1;
+  bool shared = false;
+  if (lode_layout_elementary(program)) return 1;
   for (int v = 0; v < program->nvalues; v++) {
     const lode_value *value = &program->value[v];
-    if (value->kind == LODE_VALUE_ACCESS && s->access[value->index].inner != LODE_STRIDE_ZERO)
-      bytes += s->vector * (int)lode_dtype_size((lode_dtype)value->dtype);
+    if (value->kind != LODE_VALUE_ACCESS || s->access[value->index].inner == LODE_STRIDE_ZERO) continue;
+    if (s->tiled && same_for_rows(layout, value)) shared = true;
+    else bytes += s->vector * (int)lode_dtype_size((lode_dtype)value->dtype);
   }
-  while (bytes > 0 && s->unroll < MOST_UNROLL && 2 * s->unroll * bytes <= READ_AHEAD) s->unroll *= 2;
+  while ((bytes > 0 || shared) && unroll < MOST_UNROLL && 2 * unroll * bytes <= READ_AHEAD) unroll *= 2;
+  return unroll;
 }
 
 /* ---- rows ------------------------------------------------------------------------ */
@@ -349,11 +360,12 @@ static void choose_elements(lode_layout *layout) {
   layout->structure.cut = LODE_TEMPLATE_ELEMENTS;
   if (layout->args->nouter > 0 && layout->args->inner <= LODE_SMALL_EXTENT)
     layout->structure.inner = (int32_t)layout->args->inner;
-  choose_vector(layout);
-  choose_unroll(layout);
   lode_structure *s = &layout->structure;
-  int64_t tile = (int64_t)LODE_BLOCK_THREADS * s->vector;
-  s->tiled = layout->args->inner >= LEAST_TILES * tile && layout->kept >= LEAST_ROWS_OF_TILES;
+  int vector = choose_vector(layout, true);
+  s->tiled =
+      layout->args->inner >= LEAST_TILES * LODE_BLOCK_THREADS * vector && layout->kept >= LEAST_ROWS_OF_TILES;
+  s->vector = (uint8_t)(s->tiled ? vector : choose_vector(layout, false));
+  s->unroll = (uint8_t)choose_unroll(layout);
 }
 
 static void choose_template(lode_layout *layout) {

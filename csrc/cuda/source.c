@@ -278,9 +278,15 @@ static void write_reads(lode_writer *w, const lode_layout *layout, int vector) {
     const lode_value *value = &program->value[v];
     if (!is_leaf(value)) continue;
     const char *T = lode_source_types[value->dtype];
-    bool along = value->kind == LODE_VALUE_ACCESS &&
-                 layout->structure.access[value->index].inner == LODE_STRIDE_ONE && vector > 1;
-    if (along) {
+    uint8_t inner = value->kind == LODE_VALUE_ACCESS && vector > 1
+                        ? layout->structure.access[value->index].inner
+                        : LODE_STRIDE_ZERO;
+    if (inner == LODE_STRIDE_ANY) {
+      lode_write(w, "  lode_vector<%s, %d> x%d;\n  LODE_UNROLL\n  for (int e = 0; e < %d; e++) x%d.v[e] = ", T,
+                 vector, v, vector, v);
+      lode_write_leaf(w, layout, v, "base", "j + e");
+      lode_write(w, ";\n");
+    } else if (inner == LODE_STRIDE_ONE) {
       lode_write(w, "  const lode_vector<%s, %d> x%d = lode_load_vector<%d>(", T, vector, v, vector);
       lode_write_pointer(w, layout, value->index);
       lode_write(w, " + (");
