@@ -79,8 +79,9 @@ typedef struct lode_combine_parameters {
 } lode_combine_parameters;
 
 /* Columns of a block where there is more than one; groups that a thread combines in registers, a power of two;
- * bytes of what is then left, which a block has at a time. */
-enum { LODE_COMBINE_COLUMNS = 16, LODE_COMBINE_RUN = 8, LODE_COMBINE_BYTES = 16 << 10 };
+ * what is then left of a block's columns, and in bytes. Many small blocks take less time than few large ones.
+ */
+enum { LODE_COMBINE_COLUMNS = 16, LODE_COMBINE_RUN = 8, LODE_COMBINE_RUNS = 32, LODE_COMBINE_BYTES = 16 << 10 };
 
 /* Elements' sizes that a partial result takes: of m2, templates.h's lode_m2<E>::T. */
 static inline int lode_partial_size(int reduction) { return reduction == LODE_RED_m2 ? 3 : 1; }

@@ -133,14 +133,14 @@ LODE_DEVICE typename J::T lode_reduce_chunks(const typename J::T *lanes) {
 
 /* ---- rows spread over threads ------------------------------------------------------ */
 
-/* A row's chunks are cut into PARTS, and each lane of a part is a thread's. Threads and these places of a
- * block's rows go round: a thread has place LODE_THREAD + g * LODE_SPREAD_THREADS for all g below OWN, each in
- * another row. What places have from one fold to the next is in arrays of OWN, which are registers; the shim's
- * one thread has all places. */
+/* A row's chunks are cut into PARTS, and each lane of a part is a thread's, with EACH elements. Threads and
+ * these places of a block's rows go round: a thread has place LODE_THREAD + g * THREADS for all g below OWN,
+ * each in another row. What places have from one fold to the next is in arrays of OWN, which are registers; the
+ * shim's one thread has all places. Several parts of one chunk may be shorter than those of a whole one. */
 #ifdef LODE_SHIM
-#define LODE_SPREAD_THREADS 1
+#define LODE_SPREAD_THREADS(n) 1
 #else
-#define LODE_SPREAD_THREADS 128
+#define LODE_SPREAD_THREADS(n) n
 #endif
 
 struct lode_spread {
@@ -148,11 +148,11 @@ struct lode_spread {
   int32_t j;  /* the first column; others follow LODE_LANES apart */
 };
 
-template <int CHUNKS, int PARTS> LODE_DEVICE lode_spread lode_spread_of(uint32_t g) {
-  const uint32_t t = LODE_THREAD + g * LODE_SPREAD_THREADS, part = t / LODE_LANES % (CHUNKS * PARTS);
+template <int CHUNKS, int PARTS, int EACH, int THREADS> LODE_DEVICE lode_spread lode_spread_of(uint32_t g) {
+  const uint32_t t = LODE_THREAD + g * THREADS, part = t / LODE_LANES % (CHUNKS * PARTS);
   lode_spread at;
   at.q = t / (CHUNKS * PARTS * LODE_LANES);
-  at.j = (int32_t)(part * (LODE_CHUNK / PARTS) + t % LODE_LANES);
+  at.j = (int32_t)(part / PARTS * LODE_CHUNK + part % PARTS * (EACH * LODE_LANES) + t % LODE_LANES);
   return at;
 }
 
@@ -235,7 +235,7 @@ LODE_DEVICE void lode_reduce_spread(typename J::T (&result)[OWN], const typename
 #else
 /* The chunks of a row are neighbouring warps. */
 template <class J, int CHUNKS> LODE_DEVICE typename J::T lode_combine_warps(typename J::T x) {
-  LODE_SHARED typename J::T chunk[LODE_SPREAD_THREADS / 32];
+  LODE_SHARED typename J::T chunk[4];
   const uint32_t warp = LODE_THREAD / 32, first = warp / CHUNKS * CHUNKS;
   static_assert(CHUNKS == 2 || CHUNKS == 4, "of a block's four warps");
   if (LODE_THREAD % 32 == 0) chunk[warp] = x;

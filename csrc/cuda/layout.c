@@ -300,14 +300,16 @@ static void choose_inner(lode_layout *layout) {
   if (!s->any_row) return;
   s->inner = LODE_LEAST_ROW;
   while (s->inner < layout->args->inner) s->inner *= 2;
-  for (int v = 0; v < layout->program->nvalues; v++)
-    if (layout->width[v] != 1) layout->width[v] = s->inner;
 }
 
 static void choose_wide(lode_layout *layout) {
   lode_structure *s = &layout->structure;
+  int32_t power = s->inner;
   bool spread = s->any_row && layout->args->inner > LODE_ROW_REGISTERS && lode_spread_place(layout);
+  if (!spread && s->any_row) s->inner = power;
   s->cut = spread ? LODE_TEMPLATE_SPREAD : LODE_TEMPLATE_WIDE;
+  for (int v = 0; v < layout->program->nvalues && s->any_row; v++)
+    if (layout->width[v] != 1) layout->width[v] = s->inner;
   if (!spread) lode_wide_place(layout);
 }
 

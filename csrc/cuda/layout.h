@@ -34,9 +34,8 @@ enum {
   LODE_PLACES = LODE_OUT + LODE_MAX_OUTPUTS,
   LODE_ROW_REGISTERS = 32, /* elements of a row in registers, at most */
   LODE_SHARED_BYTES = 48 << 10,
-  LODE_SPREAD_THREADS = 128, /* SPREAD: of a block; templates.h's */
-  LODE_LEAST_ROW = 64,       /* any_row: of `inner` */
-  LODE_SMALL_EXTENT = 64,    /* inner extents up to this are part of the structure where they are divided by */
+  LODE_LEAST_ROW = 64,    /* any_row: of `inner` */
+  LODE_SMALL_EXTENT = 64, /* inner extents up to this are part of the structure where they are divided by */
   LODE_MAX_POINTERS = LODE_PLACES + LODE_MAX_OUTPUTS,
   LODE_MAX_WORDS = LODE_PLACES * (LODE_MAX_DIMS + 2) + LODE_MAX_CONSTS + LODE_MAX_DIMS + 16,
   LODE_KEY_BYTES = 2800
@@ -63,10 +62,11 @@ typedef struct lode_structure {
   uint8_t global;           /* WIDE: values lie in a workspace, because shared memory is too small */
   uint8_t by_rows;
   uint8_t any_row; /* SPREAD, WIDE: `inner` is what rows may have; what they have is a parameter */
+  uint8_t parts;   /* SPREAD: of a chunk, each of which has its own threads */
   uint8_t noutputs, output[LODE_MAX_OUTPUTS];
   uint16_t rows; /* ROWS, SPREAD, WIDE: of a block */
   uint16_t nvalues, naccesses, nsegments;
-  int32_t inner; /* the inner extent; 0: a parameter; any_row: a power of two that is not less */
+  int32_t inner; /* the inner extent; 0: a parameter; any_row: as many or some more */
   lode_access_class access[LODE_PLACES];
 } lode_structure;
 
@@ -137,5 +137,7 @@ int lode_layout_value(const lode_layout *layout, int a);
 void lode_wide_place(lode_layout *layout);
 /* source_spread.c: says how many rows a block has. False where values are too much for registers. */
 bool lode_spread_place(lode_layout *layout);
+/* Of a block. */
+int lode_spread_threads(const lode_layout *layout);
 
 #endif

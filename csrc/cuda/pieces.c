@@ -68,7 +68,7 @@ static int64_t span_of(const lode_program *program, int64_t columns) {
   for (int o = 0; o < program->noutputs; o++)
     if (partial_size(program, o) > most) most = partial_size(program, o);
   int64_t least = LODE_COMBINE_BYTES / (int64_t)most / (columns > 1 ? LODE_COMBINE_COLUMNS : 1), runs = 1;
-  while (2 * runs <= least) runs *= 2;
+  while (2 * runs <= least && runs < LODE_COMBINE_RUNS) runs *= 2;
   return runs * LODE_COMBINE_RUN;
 }
 

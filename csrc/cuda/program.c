@@ -62,8 +62,8 @@ static lode_status launch_rows(lode_stream *stream, CUkernel kernel, lode_layout
 }
 
 static lode_status launch_spread(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {
-  return launch(stream, kernel, layout, ceiling(layout->count, layout->structure.rows), LODE_SPREAD_THREADS,
-                error);
+  return launch(stream, kernel, layout, ceiling(layout->count, layout->structure.rows),
+                lode_spread_threads(layout), error);
 }
 
 static lode_status launch_wide(lode_stream *stream, CUkernel kernel, lode_layout *layout, lode_error *error) {

@@ -1,8 +1,9 @@
 /* The text of passes by spread rows: a row is shared by 16 threads, which are the lanes
- * that its reductions fold (core/reduce.h), or by 32 for each of its chunks, where the
- * lanes of its second half go on with those of the first one. So a thread has every 16th
- * element of up to half a chunk, of some rows at a time, in registers; nothing is read
- * twice, and threads exchange nothing but their lanes.
+ * that its reductions fold (core/reduce.h), or by 32 for each of its chunks, where it has
+ * several or its values are too much for 16: the lanes of a chunk's second half go on
+ * with those of the first one. So a thread has every 16th element of a chunk or half of
+ * one, of some rows at a time, in registers; nothing is read twice, and threads exchange
+ * nothing but their lanes.
  *
  * Values have levels: a reduction of what is known at level l is known at level l + 1,
  * everything else at the highest level of its operands. A level is
@@ -19,11 +20,13 @@
 #include "source.h"
 
 enum {
-  THREADS = LODE_SPREAD_THREADS,
-  ELEMENTS = 16,    /* that a thread has at a time, at least: rows of few elements are several */
-  REGISTER = 4,     /* bytes */
-  MOST_BYTES = 640, /* of values in a thread's registers, which are 1020 bytes at most */
-  TEMPORARIES = 40, /* besides; what keeps ptxas from spilling (measured with CUDA 13) */
+  FEW_THREADS = 64,   /* of a block, so that some load while others compute */
+  MOST_THREADS = 128, /* of a block with rows of many chunks */
+  ELEMENTS = 16,      /* that a thread has at a time, at least: rows of few elements are several */
+  REGISTER = 4,       /* bytes */
+  MOST_BYTES = 640,   /* of values in a thread's registers, which are 1020 bytes at most */
+  FEW_BYTES = 200,    /* that leave room for enough threads (measured on an H200) */
+  TEMPORARIES = 40,   /* besides; what keeps ptxas from spilling (measured with CUDA 13) */
   MULTIPROCESSOR_BYTES = 256 << 10, /* of registers */
   MOST_OPERATIONS = 1024,           /* unrolled in one text */
   NO_LEVEL = UINT8_MAX
@@ -80,18 +83,17 @@ static int chunks_of(const lode_layout *layout) {
   return (layout->structure.inner + LODE_REDUCE_CHUNK - 1) / LODE_REDUCE_CHUNK;
 }
 
-/* Of a chunk. */
-static int parts_of(const lode_layout *layout) {
-  return layout->structure.inner > LODE_REDUCE_CHUNK / 2 ? 2 : 1;
-}
-
 /* Threads that share a row. */
 static int sharers_of(const lode_layout *layout) {
-  return chunks_of(layout) * parts_of(layout) * LODE_REDUCE_LANES;
+  return chunks_of(layout) * layout->structure.parts * LODE_REDUCE_LANES;
 }
 
 /* Elements of a row that a thread has. */
 static int each_of(const lode_layout *layout) { return layout->structure.inner / sharers_of(layout); }
+
+int lode_spread_threads(const lode_layout *layout) {
+  return sharers_of(layout) <= FEW_THREADS ? FEW_THREADS : MOST_THREADS;
+}
 
 /* Bytes that a thread has in registers at a level for one of its rows: those that its loop begins with, or
  * those that are left. */
@@ -103,7 +105,7 @@ static int bytes_at(const lode_layout *layout, const levels *l, int level) {
     if (bytes < REGISTER) bytes = REGISTER;
     if (!is_row(layout, v)) single += value->kind == LODE_VALUE_CONST ? 0 : bytes;
     bytes *= each_of(layout);
-    if (value->kind == LODE_VALUE_REDUCE && l->made[v] == level + 1 && parts_of(layout) > 1 &&
+    if (value->kind == LODE_VALUE_REDUCE && l->made[v] == level + 1 && layout->structure.parts > 1 &&
         l->last[value->a[0]] <= level)
       end += bytes; /* a second part waits for the first one */
     if (!is_array(layout, l, v)) continue;
@@ -142,26 +144,50 @@ static int count_operations(const lode_layout *layout) {
   return count;
 }
 
+/* Whether values fit in `most` bytes of registers; rows of a block. */
+static bool find_rows(lode_layout *layout, const levels *l, int most) {
+  int each = each_of(layout), rows = each < ELEMENTS ? ELEMENTS / each : 1;
+  int bytes = most_bytes(layout, l), operations = count_operations(layout);
+  while (rows > 1 && (rows * bytes > most || rows * each * operations > MOST_OPERATIONS)) rows /= 2;
+  layout->structure.rows = (uint16_t)(rows * lode_spread_threads(layout) / sharers_of(layout));
+  return operations >= 0 && rows * bytes <= most && rows * each * operations <= MOST_OPERATIONS;
+}
+
+/* A class of rows of at most a chunk has room for a multiple of this many elements: between powers of two there
+ * are four classes. What a row may lack to its class is looked at element by element. */
+static int32_t step_of(int64_t inner) {
+  int32_t power = LODE_LEAST_ROW;
+  while (power < inner) power *= 2;
+  return power / 8 > LODE_REDUCE_LANES ? power / 8 : LODE_REDUCE_LANES;
+}
+
 bool lode_spread_place(lode_layout *layout) {
+  lode_structure *s = &layout->structure;
+  bool halves = s->inner > LODE_REDUCE_CHUNK / 2;
   levels l;
   find_levels(layout, &l);
-  int each = each_of(layout), rows = each < ELEMENTS ? ELEMENTS / each : 1;
-  int bytes = most_bytes(layout, &l), operations = count_operations(layout);
-  while (rows > 1 && (rows * bytes > MOST_BYTES || rows * each * operations > MOST_OPERATIONS)) rows /= 2;
-  layout->structure.rows = (uint16_t)(rows * THREADS / sharers_of(layout));
-  return operations >= 0 && rows * bytes <= MOST_BYTES && rows * each * operations <= MOST_OPERATIONS;
+  s->parts = s->inner > LODE_REDUCE_CHUNK ? 2 : 1;
+  if (s->inner <= LODE_REDUCE_CHUNK) {
+    int32_t step = step_of(s->inner);
+    s->inner = (int32_t)((layout->args->inner + step - 1) / step * step);
+    if (find_rows(layout, &l, halves ? FEW_BYTES : MOST_BYTES)) return true;
+    s->parts = 2;
+  }
+  return halves && find_rows(layout, &l, MOST_BYTES);
 }
 
 /* Blocks that a multiprocessor is to have room for, so that others load while one computes. */
 static int blocks_of(const lode_layout *layout, const levels *l) {
-  int rows = layout->structure.rows * sharers_of(layout) / THREADS, size = REGISTER, heaviest = 1;
+  int rows = layout->structure.rows * sharers_of(layout) / lode_spread_threads(layout), size = REGISTER,
+      heaviest = 1;
   for (int v = 0; v < layout->structure.nvalues; v++) {
     const lode_value *value = &layout->program->value[v];
     int own = (int)lode_dtype_size((lode_dtype)value->dtype), weight = weight_of(value);
     if (own > size) size = own;
     if (weight > heaviest) heaviest = weight;
   }
-  return MULTIPROCESSOR_BYTES / THREADS / (rows * most_bytes(layout, l) + (TEMPORARIES + 2 * heaviest) * size);
+  return MULTIPROCESSOR_BYTES / lode_spread_threads(layout) /
+         (rows * most_bytes(layout, l) + (TEMPORARIES + 2 * heaviest) * size);
 }
 
 /* ---- values ------------------------------------------------------------------------- */
@@ -219,18 +245,35 @@ static bool waits_for_loads(const lode_layout *layout) {
 static void begin_rows(lode_writer *w, const lode_layout *layout) {
   lode_write(w,
              "    LODE_UNROLL\n    for (uint32_t g = 0; g < OWN; g++) {\n"
-             "      const lode_spread at = lode_spread_of<CHUNKS, PARTS>(g);\n"
+             "      const lode_spread at = lode_spread_of<CHUNKS, PARTS, EACH, THREADS>(g);\n"
              "      const lode_base base = lode_at(p, row0 + (I)(at.q < rows ? at.q : rows - 1));\n"
              "      const int32_t left = row - at.j%s, stored = at.q < rows ? left : 0;\n",
              waits_for_loads(layout) ? " + late" : "");
 }
 
-static void begin_elements(lode_writer *w, const lode_layout *layout) {
+static bool is_loaded(const lode_layout *layout, const levels *l, int v, int level) {
+  return l->made[v] == level && is_row(layout, v) && layout->program->value[v].kind == LODE_VALUE_ACCESS;
+}
+
+/* Elements that surely exist need not be looked at; but where loads are to come first, something of what
+ * follows them has to wait for `late`: of a chain of elements it is the first one. */
+static const char *sure_elements(const lode_layout *layout, const levels *l, int level) {
+  bool loads = false, operations = false;
+  for (int v = 0; v < layout->structure.nvalues; v++) {
+    loads = loads || is_loaded(layout, l, v, level);
+    operations = operations ||
+                 (l->made[v] == level && is_row(layout, v) && lode_value_arity(&layout->program->value[v]) > 0);
+  }
+  if (!loads || !waits_for_loads(layout)) return "i < SURE || ";
+  return operations ? "" : "(i > 0 && i < SURE) || ";
+}
+
+static void begin_elements(lode_writer *w, const char *sure) {
   lode_write(w,
              "      LODE_UNROLL\n      for (int i = 0; i < EACH; i++) {\n"
              "        const int32_t j = at.j + i * LODE_LANES;\n"
              "        const bool in = %si * LODE_LANES < left;\n",
-             waits_for_loads(layout) ? "" : "i < SURE || ");
+             sure);
 }
 
 static void write_single(lode_writer *w, const lode_layout *layout, const levels *l, int v) {
@@ -259,7 +302,7 @@ static void write_load(lode_writer *w, const lode_layout *layout, int v) {
   lode_write(w, " + (");
   lode_write_index(w, layout, a, "base", "at.j");
   lode_write(w, "));\n");
-  begin_elements(w, layout);
+  begin_elements(w, "i < SURE || ");
   lode_write(w, "        v%d[g][i] = lode_load_if(from%d + ", v, v);
   write_step(w, layout, a);
   lode_write(w, ", in);\n      }\n");
@@ -271,10 +314,10 @@ static void write_begin(lode_writer *w, const lode_layout *layout, const levels 
   begin_rows(w, layout);
   for (int v = 0; v < layout->structure.nvalues; v++) {
     if (l->made[v] != level) continue;
-    bool loaded = is_row(layout, v) && layout->program->value[v].kind == LODE_VALUE_ACCESS;
     if (!is_row(layout, v)) write_single(w, layout, l, v);
-    if (loaded) write_load(w, layout, v);
-    loads = loads || loaded;
+    if (!is_loaded(layout, l, v, level)) continue;
+    write_load(w, layout, v);
+    loads = true;
   }
   lode_write(w, loads && waits_for_loads(layout) ? "    }\n    late = lode_loaded();\n" : "    }\n");
 }
@@ -338,7 +381,7 @@ static void write_stores(lode_writer *w, const lode_layout *layout, const levels
 static void write_loop(lode_writer *w, const lode_layout *layout, const levels *l, int level) {
   begin_rows(w, layout);
   write_starts(w, layout, l, level);
-  begin_elements(w, layout);
+  begin_elements(w, sure_elements(layout, l, level));
   for (int v = 0; v < layout->structure.nvalues; v++) {
     const lode_value *value = &layout->program->value[v];
     bool made = lode_value_arity(value) > 0 ? l->made[v] == level
@@ -384,19 +427,20 @@ static void write_singles(lode_writer *w, const lode_layout *layout, const level
 /* SURE: elements of a thread that the shortest row of this class has. */
 static void write_shape(lode_writer *w, const lode_layout *layout) {
   const lode_structure *s = &layout->structure;
-  int parts = parts_of(layout), each = each_of(layout);
+  int sure = chunks_of(layout) > 1 ? 0 : each_of(layout) - step_of(s->inner) / LODE_REDUCE_LANES;
   lode_write(w, "  enum { ROWS = %d, CHUNKS = %d, PARTS = %d, EACH = %d, SURE = %d };\n", s->rows,
-             chunks_of(layout), parts, each, parts == 1 ? each / 2 : 0);
-  lode_write(w,
-             "  enum { OWN = ROWS * CHUNKS * PARTS * LODE_LANES / LODE_SPREAD_THREADS };\n"
-             "  const int32_t row = (int32_t)p.w[%d];\n%s",
-             layout->at_space, waits_for_loads(layout) ? "  int32_t late = 0;\n" : "");
+             chunks_of(layout), s->parts, each_of(layout), sure);
+  lode_write(
+      w,
+      "  enum { THREADS = LODE_SPREAD_THREADS(%d), OWN = ROWS * CHUNKS * PARTS * LODE_LANES / THREADS };\n"
+      "  const int32_t row = (int32_t)p.w[%d];\n%s",
+      lode_spread_threads(layout), layout->at_space, waits_for_loads(layout) ? "  int32_t late = 0;\n" : "");
 }
 
 void lode_source_spread(lode_writer *w, const lode_layout *layout) {
   levels l;
   find_levels(layout, &l);
-  lode_write(w, "LODE_KERNEL_BOUNDED(lode_program, lode_parameters, LODE_SPREAD_THREADS, %d) {\n",
+  lode_write(w, "LODE_KERNEL_BOUNDED(lode_program, lode_parameters, %d, %d) {\n", lode_spread_threads(layout),
              blocks_of(layout, &l));
   write_shape(w, layout);
   write_constants(w, layout);
