@@ -22,6 +22,8 @@
 #include "../core/mutex.h"
 #include "driver.h"
 
+enum { LODE_RECENT = 32 }; /* programs that a stream remembers, of some ten KiB each */
+
 typedef struct lode_cuda_device {
   lode_device base;
   int index;
@@ -43,9 +45,10 @@ typedef struct lode_cuda_device {
 typedef struct lode_cuda_stream {
   lode_stream base;
   CUstream handle;
-  struct lode_cuda_front *front; /* memory.c: free small blocks, for work on this stream */
-  struct lode_cuda_blas *blas;   /* linalg.c: handles of cuBLAS and cuSOLVER, made on first use */
-  CUevent last;                  /* stream.c: behind all its work, once nobody holds the stream */
+  struct lode_cuda_front *front;           /* memory.c: free small blocks, for work on this stream */
+  struct lode_cuda_blas *blas;             /* linalg.c: handles of cuBLAS and cuSOLVER, made on first use */
+  struct lode_recent *recent[LODE_RECENT]; /* recent.c: programs that it ran lately, or NULL */
+  CUevent last;                            /* stream.c: behind all its work, once nobody holds the stream */
   struct lode_cuda_stream *next; /* stream.c: of the device's streams, or of those that nobody holds */
 } lode_cuda_stream;
 

@@ -8,6 +8,7 @@
 #include "jit.h"
 #include "kernels.h"
 #include "layout.h"
+#include "recent.h"
 #include "source.h"
 
 enum {
@@ -136,10 +137,13 @@ static lode_status store_rows(lode_stream *stream, const lode_program *program, 
 lode_status lode_cuda_run(lode_stream *stream, const lode_program *program, const lode_args *args,
                           lode_error *error) {
   if (!lode_layout_one_pass(program)) return lode_cuda_reduce_pieces(stream, program, args, store_rows, error);
+  lode_recent *recent = lode_recent_find(stream, program, args);
+  if (recent != NULL) return launch_layout(stream, recent->kernel, &recent->layout, error);
   lode_layout layout;
   CUkernel kernel;
   lode_layout_make(&layout, program, args, 0, -1);
   LODE_TRY(find(stream, &layout, &kernel, error));
   if (kernel == NULL) return lode_cuda_interpret(stream, program, args, error);
+  lode_recent_note(stream, &layout, kernel);
   return launch_layout(stream, kernel, &layout, error);
 }

@@ -203,6 +203,7 @@ static void destroy(lode_cuda_stream *stream) {
     lode_cu.cuEventSynchronize(stream->last);
   }
   if (stream->last != NULL) lode_cu.cuEventDestroy(stream->last);
+  for (int i = 0; i < LODE_RECENT; i++) free(stream->recent[i]);
   if (stream->handle != NULL) lode_cu.cuStreamDestroy(stream->handle);
   free(stream);
 }
