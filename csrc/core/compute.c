@@ -334,6 +334,17 @@ static lode_status compute_all(lode_planner *p, lode_node *const *root, int coun
   return status;
 }
 
+static lode_status compute_and_finish(lode_planner *p, lode_node *const *node, int count) {
+  lode_context *context = p->context;
+  lode_status status = compute_all(p, node, count);
+  context->computes++;
+  if (status == LODE_OK) return lode_compute_finish(context);
+  lode_error first = context->error; /* what failed first is what is said */
+  lode_compute_finish(context);
+  context->error = first;
+  return status;
+}
+
 lode_status lode_compute(lode_context *context, lode_node *const *node, int count) {
   lode_context_drain(context);
   bool any = false;
@@ -341,11 +352,9 @@ lode_status lode_compute(lode_context *context, lode_node *const *node, int coun
   if (!any) return LODE_OK;
   lode_planner *p = lode_planner_of(context);
   if (p == NULL) return LODE_NOMEM;
-  lode_status status = compute_all(p, node, count);
-  context->computes++;
-  if (status == LODE_OK) return lode_compute_finish(context);
-  lode_error first = context->error; /* what failed first is what is said */
-  lode_compute_finish(context);
-  context->error = first;
+  lode_device *device = node[0]->device; /* all the others' too, in most computes */
+  void *before = lode_device_enter(device);
+  lode_status status = compute_and_finish(p, node, count);
+  lode_device_leave(device, before);
   return status;
 }

@@ -20,7 +20,7 @@
 #include "program.h"
 #include "status.h"
 
-enum { LODE_DEVICE_VERSION = 3 };
+enum { LODE_DEVICE_VERSION = 4 };
 
 typedef struct lode_device lode_device;
 
@@ -219,6 +219,12 @@ typedef struct lode_device_api {
   lode_status (*event_seconds)(lode_event *start, lode_event *end, double *seconds, lode_error *error);
   void (*event_free)(lode_event *event); /* when the last reference goes */
 
+  /* What a thread must have current to use the device (a driver's context): each member sees to it by itself,
+   * and finds it between these two, which spares a compute what that takes. enter gives what leave puts back;
+   * it never fails: members say so. (optional, both) */
+  void *(*enter)(lode_device *device);
+  void (*leave)(lode_device *device, void *before);
+
   /* Host threads that the device computes with. (optional: the device uses none, set is ignored) */
   void (*set_threads)(lode_device *device, int count); /* 0: as many as the process may use */
   int (*get_threads)(lode_device *device);
@@ -266,6 +272,14 @@ lode_status lode_devices_find(lode_error *error, const char *who, const char *na
 /* lode.jit, for all devices of the process, also those that are not asked for yet. */
 void lode_devices_set_jit(lode_jit_mode mode);
 lode_jit_mode lode_devices_jit(void);
+
+static inline void *lode_device_enter(lode_device *device) {
+  return device->api->enter != NULL ? device->api->enter(device) : NULL;
+}
+
+static inline void lode_device_leave(lode_device *device, void *before) {
+  if (device->api->leave != NULL) device->api->leave(device, before);
+}
 
 /* ---- references --------------------------------------------------------- */
 

@@ -255,9 +255,11 @@ lode_status lode_recipe_replay(lode_recipe *recipe) {
     return lode_fail(&context->error, LODE_INVALID,
                      "graph: a graph is being recorded; inside its function, call this one's function");
   if (lode_planner_of(context) == NULL) return LODE_NOMEM;
+  void *before = lode_device_enter(recipe->device);
   lode_status status = take_inputs(recipe);
   if (status == LODE_OK) status = attempt_twice(recipe);
   drop_inputs(recipe);
+  lode_device_leave(recipe->device, before);
   context->computes++;
   return status;
 }

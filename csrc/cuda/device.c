@@ -1,8 +1,8 @@
 /* The CUDA part's entry, the device table, and what a device says of itself.
  *
  * Each member of the table enters the device's context, which the first one that needs it
- * makes, and puts back the one that the thread had: a host program may use CUDA
- * itself. The context is the device's primary one, shared with such a host, and is never
+ * makes, and puts back the one that the thread had, or core does so for several (enter, leave): a host program
+ * may use CUDA itself. The context is the device's primary one, shared with such a host, and is never
  * given up: at the end of the process the driver goes by itself. In a child of a fork
  * members fail, or, where they cannot fail, do nothing. */
 #include <stdio.h>
@@ -93,6 +93,19 @@ static lode_status finish(const visit *v, lode_device *device, lode_status statu
 static bool in_use(lode_device *device) {
   return !lode_driver_forked() &&
          atomic_load_explicit(&lode_cuda_device_of(device)->opened, memory_order_acquire);
+}
+
+static char unchanged; /* its address stands for a context that need not be put back */
+
+static void *device_enter(lode_device *device) {
+  visit v;
+  if (!in_use(device) || enter(&v, device, NULL) != LODE_OK || !v.changed) return &unchanged;
+  return v.before;
+}
+
+static void device_leave(lode_device *device, void *before) {
+  (void)device;
+  if (before != &unchanged) lode_cu.cuCtxSetCurrent(before);
 }
 
 /* ---- memory ------------------------------------------------------------------------ */
@@ -222,11 +235,9 @@ static lode_status device_event_seconds(lode_event *start, lode_event *end, doub
   INSIDE(start->device, error, lode_cuda_event_seconds(start, end, seconds, error));
 }
 
+/* It is kept: no call to the driver. */
 static void device_event_free(lode_event *event) {
-  visit v;
-  if (enter(&v, event->device, NULL) != LODE_OK) return;
-  lode_cuda_event_free(event);
-  leave(&v);
+  if (!lode_driver_forked()) lode_cuda_event_free(event);
 }
 
 /* ---- what it is ------------------------------------------------------------------------------ */
@@ -303,6 +314,8 @@ static const lode_device_api api = {
     .event_wait = device_event_wait,
     .event_seconds = device_event_seconds,
     .event_free = device_event_free,
+    .enter = device_enter,
+    .leave = device_leave,
 };
 
 /* ---- finding devices ---------------------------------------------------------------------------- */
