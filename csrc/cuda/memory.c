@@ -33,8 +33,8 @@ enum {
   SMALL = GRAIN << (SMALL_CLASSES - 1),
   SMALL_SHIFT = 16,                                 /* SMALL is 2^16 */
   CLASSES = SMALL_CLASSES + 8 * (62 - SMALL_SHIFT), /* then eighths of powers of two */
-  KEPT = 64,                                        /* small blocks of a class in a front over a pool */
-  LARGE_KEPT = 4,                                   /* large ones; none under a budget */
+  KEPT = 64,        /* small blocks of a class in a front over a pool, under a budget */
+  LARGE_KEPT = 4,   /* large ones; none under a budget */
   PIECE = 32 << 20, /* a pool takes memory from the system in pieces of this, if not more is asked for */
   SWEEP = 8         /* blocks of the queue that one allocation looks at */
 };
@@ -165,9 +165,11 @@ static void give_back(struct lode_cuda_memory *memory, lode_cuda_block *block, C
   forget(memory, block);
 }
 
-/* How many blocks of a class a front over a pool keeps. */
+/* How many blocks of a class a front over a pool keeps. Of small ones as many as Lua's collector frees at a
+ * time (what is less than a PIECE of garbage does not drive it), or most would go to the pool and come from
+ * there. */
 static int most_kept(const struct lode_cuda_memory *memory, int klass) {
-  if (klass < SMALL_CLASSES) return KEPT;
+  if (klass < SMALL_CLASSES) return memory->limited ? KEPT : PIECE / (GRAIN << klass);
   return memory->limited ? 0 : LARGE_KEPT;
 }
 
@@ -239,11 +241,11 @@ static void empty_front(struct lode_cuda_memory *memory, lode_cuda_front *front,
   }
 }
 
-/* What a pool needs not to grow: its large blocks, and those that wait in the queue. */
-static void give_back_large(struct lode_cuda_memory *memory) {
+/* To the pool: what is kept of classes from `first` on, and what waits in the queue no longer. */
+static void give_back_from(struct lode_cuda_memory *memory, int first) {
   sweep_queue(memory, INT32_MAX);
   for (lode_cuda_front *front = memory->fronts; front != NULL; front = front->next)
-    empty_front(memory, front, SMALL_CLASSES, NULL);
+    empty_front(memory, front, first, NULL);
 }
 
 /* ---- allocating ------------------------------------------------------------------ */
@@ -301,7 +303,7 @@ static bool can_have(struct lode_cuda_memory *memory, size_t capacity) {
   size_t left, total;
   if ((int64_t)capacity <= spare(memory->pool)) return true;
   lode_mutex_lock(&memory->lock);
-  give_back_large(memory);
+  give_back_from(memory, SMALL_CLASSES);
   lode_mutex_unlock(&memory->lock);
   int64_t more = (int64_t)capacity - spare(memory->pool);
   return more <= PIECE || lode_cu.cuMemGetInfo(&left, &total) != CUDA_SUCCESS || (size_t)more <= left;
@@ -572,7 +574,7 @@ void lode_cuda_budget_changed(lode_cuda_device *device) {
   lode_mutex_lock(&memory->lock);
   memory->limited = budget > 0;
   if (budget > 0 && memory->pool != NULL) {
-    give_back_large(memory);
+    give_back_from(memory, 0);
     lode_cu.cuMemPoolTrimTo(memory->pool, (size_t)budget);
   }
   lode_mutex_unlock(&memory->lock);
