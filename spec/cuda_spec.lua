@@ -154,6 +154,27 @@ describe("the cost of a trajectory", function()
   end)
 end)
 
+describe("a program that ran before", function()
+  on_cuda("runs again over other memory, with other offsets, scalars and extents", function()
+    local function bytes(device, first, count, scale)
+      local x = lode.rand({ 48 }, { seed = first, device = device }):compute()
+      local near = x[{ { first, first + count - 1 } }] * scale + x[{ { first + 1, first + count } }]
+      local i = lode.arange(first, first + count, { dtype = "i64", device = device })
+      local sums = ((near + i):reshape(count / 4, 4) * scale):sum(2)
+      return (near + i):compute():download() .. sums:compute():download()
+    end
+    for _ = 1, 2 do
+      for first = 1, 5 do
+        for _, count in ipairs({ 16, 20, 40 }) do
+          for _, scale in ipairs({ 0.5, 3 }) do
+            assert.equal(bytes("cpu", first, count, scale), bytes("cuda", first, count, scale))
+          end
+        end
+      end
+    end
+  end)
+end)
+
 describe("uploads and downloads", function()
   -- 16 MiB is the ring, 4 MiB a piece of it, 2 MiB a buffer on the way back.
   on_cuda("of all sizes around those of the buffers arrive", function()
