@@ -48,9 +48,10 @@ static uintptr_t address_of(const lode_access *access, lode_dtype dtype) {
   return (uintptr_t)access->base + (uintptr_t)(access->offset * (int64_t)lode_dtype_size(dtype));
 }
 
+/* An iota has no address, and its offset is a parameter. */
 static bool same_access(const lode_access *a, const lode_access *b, lode_dtype dtype, int dims) {
-  return a->inner == b->inner && (address_of(a, dtype) ^ address_of(b, dtype)) % ALIGNMENT == 0 &&
-         memcmp(a->stride, b->stride, (size_t)dims * sizeof a->stride[0]) == 0;
+  return a->inner == b->inner && memcmp(a->stride, b->stride, (size_t)dims * sizeof a->stride[0]) == 0 &&
+         (a->base == NULL || (address_of(a, dtype) ^ address_of(b, dtype)) % ALIGNMENT == 0);
 }
 
 static bool is_read(const lode_value *value) {
