@@ -63,6 +63,32 @@ describe("var's bits", function()
   end)
 end)
 
+-- The last block of columns, or the last tile, is narrower than the others, and as many bytes are there for it.
+describe("var's memory", function()
+  each_device("is enough for every number of columns", function(device)
+    for n = 65, 130 do
+      local x = lode.rand({ n, 1000 }, { device = device, seed = n }):compute()
+      support.same_bits(x.T:var(1), (x.T + 0):compute():var(1), n .. " columns")
+    end
+  end)
+
+  it("is enough for every number of columns that threads share", function()
+    local before, one = lode.get_threads(), {}
+    local function each(f)
+      for n = 513, 560 do
+        local x = lode.rand({ 1500, n }, { dtype = "f64", seed = n }):compute()
+        for _ = 1, 4 do f(n, x:var(1):compute()) end
+        x:release()
+      end
+    end
+    lode.set_threads(1)
+    each(function(n, got) one[n] = got end)
+    lode.set_threads(2)
+    each(function(n, got) assert.is_true(got:download() == one[n]:download(), n .. " columns") end)
+    lode.set_threads(before)
+  end)
+end)
+
 -- The sum of f(x), with what each addition rounds away (Kahan 1965).
 local function sum_of(list, f)
   local sum, lost = 0, 0

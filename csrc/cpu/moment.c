@@ -28,9 +28,10 @@ size_t lode_moment_record(int64_t width, int64_t size) {
   return (size_t)(2 * width * size + 7) / 8 * 8 + sizeof(double);
 }
 
-/* The record first, which has to be aligned; then lanes, levels, the first elements, the buffer. */
+/* The record first, which has to be aligned; then lanes, the first elements, the buffer, levels. As many rows
+ * for every width: what has room for one has room for all that are smaller. */
 size_t lode_moment_bytes(int64_t width, int64_t size, int levels) {
-  int64_t rows = 2 * LANES + 2 * levels + spread_of(width) + BLOCK_ROWS;
+  int64_t rows = 2 * LANES + 2 * levels + LANES + BLOCK_ROWS;
   return lode_moment_record(width, size) + (size_t)(rows * width * size);
 }
 
