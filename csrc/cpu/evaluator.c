@@ -27,7 +27,23 @@ enum {
 
 /* ---- scratch memory ----------------------------------------------------- */
 
-enum { SCRATCH_KEPT = 8, SCRATCH_BYTES = 512 << 10 };
+/* For AddressSanitizer a scratch is as long as was asked, none is kept, and there is a gap that nobody may
+ * touch behind each worker's workspace: so it sees what runs over. */
+#if defined(__SANITIZE_ADDRESS__)
+#define GUARDED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GUARDED 1
+#endif
+#endif
+#ifdef GUARDED
+#include <sanitizer/asan_interface.h>
+#else
+#define GUARDED                               0
+#define ASAN_POISON_MEMORY_REGION(from, size) ((void)(from), (void)(size))
+#endif
+
+enum { SCRATCH_KEPT = 8, SCRATCH_BYTES = GUARDED ? 0 : 512 << 10, GAP = GUARDED ? 64 : 0 };
 
 static struct {
   lode_mutex lock;
@@ -35,13 +51,18 @@ static struct {
   int count;
 } scratches = {.lock = LODE_MUTEX_INIT};
 
+static void *scratch_new(size_t bytes) {
+  void *scratch;
+  return posix_memalign(&scratch, 64, bytes) == 0 ? scratch : NULL;
+}
+
 void *lode_scratch_take(size_t bytes) {
-  if (bytes > SCRATCH_BYTES) return bytes > SIZE_MAX - 63 ? NULL : aligned_alloc(64, (bytes + 63) / 64 * 64);
+  if (bytes > SCRATCH_BYTES) return scratch_new(bytes);
   void *scratch = NULL;
   lode_mutex_lock(&scratches.lock);
   if (scratches.count > 0) scratch = scratches.kept[--scratches.count];
   lode_mutex_unlock(&scratches.lock);
-  return scratch != NULL ? scratch : aligned_alloc(64, SCRATCH_BYTES);
+  return scratch != NULL ? scratch : scratch_new(SCRATCH_BYTES);
 }
 
 void lode_scratch_give(void *scratch, size_t bytes) {
@@ -104,14 +125,18 @@ lode_status lode_pass_run(lode_pass *pass, size_t bytes, lode_error *error) {
   }
   if (pass->threads > tasks) pass->threads = (int)tasks;
   pass->plan_bytes = (pass->plan_bytes + 63) / 64 * 64;
-  pass->workspace_bytes = (pass->plan_bytes + bytes + 63) / 64 * 64;
+  pass->workspace_bytes = (pass->plan_bytes + bytes + GAP + 63) / 64 * 64;
   size_t stride = pass->workspace_bytes + (sizeof(lode_pass_worker) + 63) / 64 * 64;
   size_t all = stride * (size_t)pass->threads;
   pass->memory = lode_scratch_take(all);
   if (pass->memory == NULL)
     return lode_fail(error, LODE_NOMEM, "cannot have %zu bytes of workspace on cpu", all);
-  for (int t = 0; t < pass->threads; t++)
-    ((lode_pass_worker *)(void *)(pass->memory + (size_t)t * stride + pass->workspace_bytes))->started = false;
+  for (int t = 0; t < pass->threads; t++) {
+    char *workspace = pass->memory + (size_t)t * stride, *own = workspace + pass->workspace_bytes;
+    char *end = workspace + pass->plan_bytes + bytes;
+    ASAN_POISON_MEMORY_REGION(end, own - end);
+    ((lode_pass_worker *)(void *)own)->started = false;
+  }
   lode_threads_run(run_task, pass, tasks, pass->threads);
   lode_scratch_give(pass->memory, all);
   return LODE_OK;
