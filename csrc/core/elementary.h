@@ -155,68 +155,48 @@ LODE_ELEMENTARY_FUNCTION double lode_exp_rest_f64(double x, double n) {
 }
 
 /* exp(x) of its rest r. The sum t, x / log(2) rounded, ends in n + 2 * bias; 2^n is multiplied in two steps, so
- * that results that are subnormal are rounded once. |n| is no more than the bias. */
+ * that results that are subnormal are rounded once. */
 
 #define LODE_EXP_WHOLE_F32 (12582912.0f + 254.0f)
 #define LODE_EXP_WHOLE_F64 (6755399441055744.0 + 2046.0)
 
-LODE_ELEMENTARY_FUNCTION float lode_exp_of_rest_f32(float t, float r) {
+LODE_ELEMENTARY_FUNCTION float lode_exp_of_rest_f32(float x, float t, float r) {
   float y = lode_fma_f32(r, lode_fma_f32(r, lode_exp_bend_f32(r), 1.0f), 1.0f);
   uint32_t n = lode_bits_f32(t), half = n >> 1;
-  return y * lode_value_f32(half << 23) * lode_value_f32((n - half) << 23);
+  y = y * lode_value_f32(half << 23) * lode_value_f32((n - half) << 23);
+  y = x > 89.0f ? lode_infinity_f32() : y;
+  return x < -104.0f ? 0.0f : y;
 }
 
-LODE_ELEMENTARY_FUNCTION double lode_exp_of_rest_f64(double t, double r) {
+LODE_ELEMENTARY_FUNCTION double lode_exp_of_rest_f64(double x, double t, double r) {
   double y = lode_fma_f64(r, lode_fma_f64(r, lode_exp_bend_f64(r), 1.0), 1.0);
   uint64_t n = lode_bits_f64(t), half = n >> 1;
-  return y * lode_value_f64(half << 52) * lode_value_f64((n - half) << 52);
-}
-
-/* x between bounds beyond which exp(x) is 0 or infinity; a NaN stays one. */
-
-LODE_ELEMENTARY_FUNCTION float lode_exp_bounded_f32(float x) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  float y;
-  asm("{.reg .f32 least; max.NaN.f32 least, %1, 0fC2D00000; min.NaN.f32 %0, least, 0f42B20000;}"
-      : "=f"(y)
-      : "f"(x));
-  return y;
-#else
-  float y = x < -104.0f ? -104.0f : x;
-  return y > 89.0f ? 89.0f : y;
-#endif
-}
-
-LODE_ELEMENTARY_FUNCTION double lode_exp_bounded_f64(double x) {
-  double y = x < -746.0 ? -746.0 : x;
-  return y > 710.0 ? 710.0 : y;
+  y = y * lode_value_f64(half << 52) * lode_value_f64((n - half) << 52);
+  y = x > 710.0 ? lode_infinity_f64() : y;
+  return x < -746.0 ? 0.0 : y;
 }
 
 LODE_ELEMENTARY_FUNCTION float lode_exp_f32(float x) {
-  x = lode_exp_bounded_f32(x);
   float t = lode_fma_f32(x, 0x1.715476p+0f, LODE_EXP_WHOLE_F32);
-  return lode_exp_of_rest_f32(t, lode_exp_rest_f32(x, t - LODE_EXP_WHOLE_F32));
+  return lode_exp_of_rest_f32(x, t, lode_exp_rest_f32(x, t - LODE_EXP_WHOLE_F32));
 }
 
 LODE_ELEMENTARY_FUNCTION double lode_exp_f64(double x) {
-  x = lode_exp_bounded_f64(x);
   double t = lode_fma_f64(x, 0x1.71547652b82fep+0, LODE_EXP_WHOLE_F64);
-  return lode_exp_of_rest_f64(t, lode_exp_rest_f64(x, t - LODE_EXP_WHOLE_F64));
+  return lode_exp_of_rest_f64(x, t, lode_exp_rest_f64(x, t - LODE_EXP_WHOLE_F64));
 }
 
-/* exp(x + low), low far below x's last digit: the rest is rounded once. Where x is beyond the bounds, low says
- * nothing. */
+/* exp(x + low), low far below x's last digit: the rest is rounded once. */
 
 LODE_ELEMENTARY_FUNCTION float lode_exp_sum_f32(float x, float low) {
-  float b = lode_exp_bounded_f32(x), t = lode_fma_f32(b, 0x1.715476p+0f, LODE_EXP_WHOLE_F32);
-  float n = t - LODE_EXP_WHOLE_F32, less = lode_fma_f32(n, 0x1.7f7d1cp-20f, b == x ? -low : 0.0f);
-  return lode_exp_of_rest_f32(t, lode_fma_f32(n, -0x1.62e4p-1f, b) - less);
+  float t = lode_fma_f32(x, 0x1.715476p+0f, LODE_EXP_WHOLE_F32), n = t - LODE_EXP_WHOLE_F32;
+  return lode_exp_of_rest_f32(x, t, lode_fma_f32(n, -0x1.62e4p-1f, x) - lode_fma_f32(n, 0x1.7f7d1cp-20f, -low));
 }
 
 LODE_ELEMENTARY_FUNCTION double lode_exp_sum_f64(double x, double low) {
-  double b = lode_exp_bounded_f64(x), t = lode_fma_f64(b, 0x1.71547652b82fep+0, LODE_EXP_WHOLE_F64);
-  double n = t - LODE_EXP_WHOLE_F64, less = lode_fma_f64(n, 0x1.ef35793c7673p-45, b == x ? -low : 0.0);
-  return lode_exp_of_rest_f64(t, lode_fma_f64(n, -0x1.62e42fefa38p-1, b) - less);
+  double t = lode_fma_f64(x, 0x1.71547652b82fep+0, LODE_EXP_WHOLE_F64), n = t - LODE_EXP_WHOLE_F64;
+  double less = lode_fma_f64(n, 0x1.ef35793c7673p-45, -low);
+  return lode_exp_of_rest_f64(x, t, lode_fma_f64(n, -0x1.62e42fefa38p-1, x) - less);
 }
 
 /* ---- tanh ------------------------------------------------------------------ */
