@@ -100,8 +100,11 @@ LODE_NORETURN void lode_raise_error(const lode_call *c);
 
 enum { LODE_COLLECT_QUANTUM = 512 << 10 }; /* weighed bytes between two looks at the collector */
 
-/* Frees what is dead and drives the collector; `coming`: bytes that the caller is about to ask for. */
+/* Frees what is dead and drives the collector; `coming`: the weight (lode_device_weight) of what the caller is
+ * about to ask for. */
 void lode_collector_drive(const lode_call *c, int64_t coming);
+/* It has asked: what did not come counts for nothing. */
+void lode_collector_came(const lode_call *c);
 /* Frees what a script has released, which is no garbage to collect. */
 void lode_collector_released(const lode_call *c);
 /* Two full collections, after which memory may be had that could not be before. */

@@ -116,12 +116,18 @@ void lode_collector_released(const lode_call *c) {
   int64_t before = context->weight_held;
   lode_context_drain(context);
   pace->seen += before - context->weight_held;
-  if (pace->seen > context->weight_made) pace->seen = context->weight_made;
+  lode_collector_came(c);
+}
+
+void lode_collector_came(const lode_call *c) {
+  lode_pace *pace = &c->state->pace;
+  if (pace->seen > c->context->weight_made) pace->seen = c->context->weight_made;
 }
 
 void lode_collector_full(const lode_call *c) {
   lode_pace *pace = &c->state->pace;
   if (pace->running || !lua_checkstack(c->L, 8)) return; /* which may raise, so before `borrowed` */
+  lode_collector_came(c); /* what was coming may never be */
   pace->borrowed = true;
   collect_all(c);
   pace->borrowed = false;

@@ -219,8 +219,9 @@ static int from_host(const lode_call *c, int options, const lode_shape *shape, l
                      const void *host) {
   lode_device *device = lode_option_device(c, options);
   lode_handle *result = lode_handle_push(c, LODE_TYPE_TENSOR);
-  lode_collector_drive(c, lode_shape_count(shape) * (int64_t)lode_dtype_size(dtype));
+  lode_collector_drive(c, lode_device_weight(device, (size_t)lode_shape_count(shape) * lode_dtype_size(dtype)));
   LODE_RECORD(c, result, lode_node_from_host, c->context, c->who, device, shape, dtype, host);
+  lode_collector_came(c);
   return 1;
 }
 

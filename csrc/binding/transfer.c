@@ -14,11 +14,10 @@
 static void upload_bytes(const lode_call *c, lode_handle *handle, const void *bytes) {
   const lode_storage *storage = handle->node->storage;
   if (handle->node->refs > 1 || storage == NULL || storage->refs > 1)
-    lode_collector_drive(c, (int64_t)lode_node_bytes(handle->node));
+    lode_collector_drive(c, lode_device_weight(handle->node->device, lode_node_bytes(handle->node)));
   handle = lode_argument_handle(c, 1, LODE_TYPE_TENSOR);
   LODE_CHECK(c, lode_node_upload(&handle->node, bytes));
-  lode_pace *pace = &c->state->pace;
-  if (pace->seen > c->context->weight_made) pace->seen = c->context->weight_made;
+  lode_collector_came(c);
 }
 
 static void upload_string(const lode_call *c, lode_handle *handle) {

@@ -251,6 +251,11 @@ static inline void lode_count(lode_device *device, lode_counter which) {
   atomic_fetch_add_explicit(&device->counter[which], 1, memory_order_relaxed);
 }
 
+/* What `bytes` of it count for where Lua's collector is driven. */
+static inline int64_t lode_device_weight(const lode_device *device, size_t bytes) {
+  return (int64_t)bytes >> device->api->garbage_shift;
+}
+
 /* ---- the devices of this process (devices.c) ---------------------------- */
 
 /* Devices are process-wide, made on first use and never freed: their threads

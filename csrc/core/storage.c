@@ -20,7 +20,7 @@ static void header_free(lode_context *context, lode_storage *storage) {
 }
 
 static int64_t weight_of(const lode_storage *storage) {
-  return (int64_t)storage->bytes >> storage->device->api->garbage_shift;
+  return lode_device_weight(storage->device, storage->bytes);
 }
 
 void lode_storage_relieve(lode_context *context, lode_device *device) {
