@@ -110,6 +110,31 @@ describe("a loop behind a large upload", function()
   end)
 end)
 
+describe("the collector", function()
+  each_device("is not driven by what a released graph held", function(device)
+    local large = lode.zeros({ 16e6 }, { device = device }):compute() -- so much held that others are driven by
+    local two = lode.ones({ 2 }, { device = device }):compute()
+    local function once()
+      local held = lode.rand({ 100000 }, { seed = 1, device = device }):compute()
+      local graph = lode.graph(function(x)
+        local part = held[{ { 1, 2 } }]
+        local sum = x + part
+        part:release()
+        return sum
+      end, two)
+      held:release()
+      local before = lode.stats(device).collector.held
+      assert.is_true(graph:release())
+      assert.equal(4e5, before - lode.stats(device).collector.held)
+    end
+    once()
+    local before = lode.stats(device).collector.steps
+    for _ = 1, 60 do once() end
+    assert.is_true(lode.stats(device).collector.steps - before <= 1) -- 1: by what was there before the loop
+    large:release()
+  end)
+end)
+
 describe("memory", function()
   each_device("is flat over thousands of small iterations", function(device)
     local x = lode.rand({ 1000, 20 }, { seed = 1, device = device }):compute()

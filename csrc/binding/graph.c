@@ -119,7 +119,7 @@ static int graph_release(lua_State *L) {
   lode_call c = lode_enter(L, "release");
   graph_handle *handle = graph_at_1(&c);
   bool released = !c.state->pace.borrowed && give_up(handle);
-  if (!c.state->pace.running) lode_context_drain(c.context);
+  lode_collector_released(&c);
   lua_pushboolean(L, released);
   return 1;
 }
