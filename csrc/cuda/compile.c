@@ -60,8 +60,10 @@ void lode_compile_describe(lode_properties *out) {
 
 /* ---- one job ------------------------------------------------------------------ */
 
-/* All that a binary depends on: the source, and what it is compiled by (the toolkit that lode was built with),
- * for and with. */
+/* What makes a binary right: the source, and what it is compiled for and with. The version is that of the
+ * toolkit that lode was built with: which NVRTC will be found is not known before it is loaded, and that takes
+ * longer than what is on disk. So a binary outlives an upgrade of NVRTC alone, as does PTX that was made since
+ * the old one did not know the GPU: the options hold the bits whichever compiles. */
 static char *disk_key(const lode_compile_job *job, size_t *bytes) {
   static const char *const always[] = {LODE_NVRTC_ALWAYS};
   const char *more = lode_environment("LODE_NVRTC_OPTIONS");
