@@ -156,6 +156,11 @@ describe("var's error", function()
       end
       local large = lode.tensor({ { 0, 1e30 }, { 1e30, 0 } }, { dtype = "f32", device = device })
       assert.equal(math.huge, large:var():item())
+      local most = dtype == "f32" and 3e38 or 1.7e308 -- twice that is infinity
+      local apart = lode.tensor({ { most, 1 }, { -most, 2 } }, { dtype = dtype, device = device })
+      local got = apart:var(1):totable()
+      assert.is_true(got[1] ~= got[1] and got[2] == 0.25)
+      assert.equal(math.huge, apart[{ {}, { 1, 1 } }].T:var(2):item()) -- rows: from a mean
     end
   end)
 end)

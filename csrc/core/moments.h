@@ -6,7 +6,8 @@
  * states are joined by the formula of Chan, Golub and LeVeque (Updating formulae and a
  * pairwise algorithm for computing sample variances, 1979); nothing large is ever
  * subtracted from something large. If the first element is itself far from all others, its
- * own share of m2 is so much larger than what was lost by subtracting it.
+ * own share of m2 is so much larger than what was lost by subtracting it. Elements further
+ * from the first than T reaches have infinite deviations, of which NaN comes.
  *
  * The order is reduce.h's, with one step more: a lane takes its elements in blocks of
  * LODE_M2_BLOCK. Of a block the sum is taken first, in order, then the squares of the
