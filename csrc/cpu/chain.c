@@ -3,6 +3,8 @@
  * and are never written to L1. */
 #include "tile.h"
 
+#include "../core/trace.h"
+
 enum { MOST_LINKS = 16, WORTH_LINKS = 4, NARROW_ROW = 16, FEW = 128 /* elements of the longest strip */ };
 
 /* How often each value is used: as an operand, in rows that are gathered, as an output. */
@@ -86,6 +88,12 @@ static void tie(lode_plan *plan, int v) {
   }
 }
 
+static void explain(const lode_step *last) {
+  lode_trace("cpu: a chain of %d operations%s%s", last->links,
+             last->extent == LODE_EXTENT_ROW ? ", one element a row" : "",
+             last->periodic ? ", the same in every row" : "");
+}
+
 void lode_chains_find(lode_plan *plan) {
   int16_t uses[LODE_MAX_VALUES];
   const lode_program *program = plan->program;
@@ -104,7 +112,10 @@ void lode_chains_find(lode_plan *plan) {
                          : link_of(plan, v, step->along, step->scalars != 0);
   }
   for (int v = program->nvalues - 1; v >= 0; v--) /* users come behind what they use */
-    if (plan->step[v].place == v && pays(plan, v)) tie(plan, v);
+    if (plan->step[v].place == v && pays(plan, v)) {
+      tie(plan, v);
+      if (lode_tracing()) explain(&plan->step[v]);
+    }
 }
 
 /* Few elements, with the operations' own loops. The result is none of the operands, so what leads to it is made
