@@ -33,9 +33,18 @@ typedef unsigned long long uint64_t;
 
 #define LODE_KERNEL(name, parameters)                                                                          \
   extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ parameters p)
-/* Blocks of at most `threads`, of which `blocks` are to find room for their registers on a multiprocessor. */
+/* Blocks of at most `threads`, of which `blocks` are to find room for their registers on a multiprocessor; more
+ * than it has threads for would be ignored (1024 with compute capability 7.5, later 1536 at least). */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define LODE_MULTIPROCESSOR_THREADS 1024
+#else
+#define LODE_MULTIPROCESSOR_THREADS 1536
+#endif
 #define LODE_KERNEL_BOUNDED(name, parameters, threads, blocks)                                                 \
-  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ parameters p)
+  extern "C" __global__ void __launch_bounds__(threads, (blocks) * (threads) < LODE_MULTIPROCESSOR_THREADS     \
+                                                            ? (blocks)                                         \
+                                                            : LODE_MULTIPROCESSOR_THREADS / (threads))         \
+      name(const __grid_constant__ parameters p)
 #define LODE_DEVICE  static __device__ __forceinline__
 #define LODE_APART   static __device__ __noinline__
 #define LODE_SHARED  __shared__
