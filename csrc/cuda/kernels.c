@@ -52,7 +52,7 @@ lode_status lode_cuda_kernel(lode_kernel which, CUkernel *out, lode_error *error
   return status;
 }
 
-/* A grid has at most 2^31 - 1 blocks; kernels walk on with the stride of their grid. */
+/* A grid has at most 2^31 - 1 blocks. */
 lode_status lode_cuda_launch(lode_stream *stream, CUkernel kernel, int64_t blocks, int threads,
                              const void *parameters, lode_error *error) {
   union { /* the driver takes parameters without const, and does not write to them */
@@ -60,8 +60,10 @@ lode_status lode_cuda_launch(lode_stream *stream, CUkernel kernel, int64_t block
     void *passed;
   } pointer = {parameters};
   void *arguments[] = {pointer.passed};
-  unsigned grid = blocks < INT32_MAX ? (unsigned)blocks : INT32_MAX;
-  LODE_CU(error, cuLaunchKernel, (CUfunction)kernel, grid, 1, 1, (unsigned)threads, 1, 1, 0,
+  if (blocks > INT32_MAX)
+    return lode_fail(error, LODE_INVALID, "%lld blocks of %d threads on %s; at most %d are possible",
+                     (long long)blocks, threads, stream->device->name, INT32_MAX);
+  LODE_CU(error, cuLaunchKernel, (CUfunction)kernel, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, 0,
           lode_cuda_stream_of(stream)->handle, arguments, NULL);
   lode_count(stream->device, LODE_COUNT_launches);
   return LODE_OK;
@@ -74,5 +76,6 @@ lode_status lode_cuda_start(lode_stream *stream, lode_kernel which, int64_t bloc
   if (lode_tracing())
     lode_trace("%s: %s, %lld blocks of %d", stream->device->name, kernels[which].name, (long long)blocks,
                threads);
+  if (blocks > INT32_MAX) blocks = INT32_MAX; /* these walk on with the stride of their grid */
   return lode_cuda_launch(stream, kernel, blocks, threads, parameters, error);
 }
