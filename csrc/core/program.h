@@ -92,6 +92,18 @@ static inline lode_dtype lode_output_dtype(const lode_program *program, int outp
   return (lode_dtype)program->value[program->output[output]].dtype;
 }
 
+/* Whether output o is reduced to m2 (moments.h): it has to see the first element of its sequence before the
+ * others, and what is known of a lane is much. */
+static inline bool lode_output_moment(const lode_program *program, int output) {
+  return program->form != LODE_REDUCE_NONE && program->reduction[output] == LODE_RED_m2;
+}
+
+static inline bool lode_program_moments(const lode_program *program) {
+  for (int o = 0; o < program->noutputs; o++)
+    if (lode_output_moment(program, o)) return true;
+  return false;
+}
+
 /* Where element (outer index i[], inner index j) lies, counted in elements:
  * offset + sum(stride[d] * i[d]) + inner * j. Strides may be 0 or negative. */
 typedef struct lode_access {

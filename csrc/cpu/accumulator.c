@@ -15,8 +15,8 @@ static const lode_reducer *reducer_of(const lode_plan *plan, int output) {
 }
 
 static const lode_moment *moment_of(const lode_plan *plan, int output) {
-  bool moment = plan->program->reduction[output] == LODE_RED_m2;
-  return moment ? plan->isa->m2[lode_output_dtype(plan->program, output)] : NULL;
+  return lode_output_moment(plan->program, output) ? plan->isa->m2[lode_output_dtype(plan->program, output)]
+                                                   : NULL;
 }
 
 static int64_t size_of(const lode_plan *plan, int output) {

@@ -50,16 +50,9 @@ static void init_all(accumulators *set, const lode_plan *plan, int64_t width, in
   }
 }
 
-/* Some output has to see 128 rows at a time, and the first one of its sequence before (moment.c). */
-static bool has_moment(const lode_plan *plan) {
-  for (int o = 0; o < plan->program->noutputs; o++)
-    if (plan->program->reduction[o] == LODE_RED_m2) return true;
-  return false;
-}
-
 /* Begins the sequences that begin with this tile, of one row. */
 static void begin_all(accumulators *set, lode_tile_state *state, const lode_plan *plan, const lode_tile *tile) {
-  if (!has_moment(plan)) return;
+  if (!lode_program_moments(plan->program)) return;
   lode_tile_evaluate(state, plan, tile);
   for (int o = 0; o < plan->program->noutputs; o++)
     lode_accumulator_begin(&set->of[o], lode_tile_output(state, plan, tile, o));
@@ -267,7 +260,7 @@ lode_status lode_reduce_inner(lode_pass *pass, lode_error *error) {
 /* m2 of an input that lies in memory in rows, of which a tile would have one: then BLOCK_ROWS are taken there.
  */
 static bool lies_apart(const lode_plan *plan, int o) {
-  return plan->program->reduction[o] == LODE_RED_m2 && plan->args->nreduced == 1 &&
+  return lode_output_moment(plan->program, o) && plan->args->nreduced == 1 &&
          plan->step[plan->program->output[o]].action == LODE_ACTION_ROW;
 }
 
@@ -353,7 +346,7 @@ static void outer_short_units(lode_pass *pass, lode_tile_state *state, char *wor
 lode_status lode_reduce_outer(lode_pass *pass, lode_error *error) {
   lode_plan *plan = &pass->plan;
   int64_t inner = plan->args->inner, elements = lode_plan_elements(plan), each = reduced_rows(plan->args);
-  bool moment = has_moment(plan);
+  bool moment = lode_program_moments(plan->program);
   cut c = {
       .sequence = each, .length = each, .groups = 1, .kept = plan->nrows / each, .width = inner, .blocks = 1};
   if (plan->cut == LODE_CUT_ROWS && each < CHUNK && 2 * each * inner <= elements && c.kept > 1) {

@@ -334,21 +334,15 @@ static bool across(const lode_layout *layout) {
   return false;
 }
 
-/* What is known of a lane is much: 16 lanes are no thread's. */
-static bool has_moments(const lode_program *program) {
-  for (int o = 0; o < program->noutputs; o++)
-    if (program->reduction[o] == LODE_RED_m2) return true;
-  return false;
-}
-
 static void choose_reduction(lode_layout *layout) {
   const lode_args *args = layout->args;
   lode_structure *s = &layout->structure;
   bool inner = layout->program->form == LODE_REDUCE_INNER;
   int64_t chunks = (layout->length + LODE_REDUCE_CHUNK - 1) / LODE_REDUCE_CHUNK;
   bool many = layout->kept * layout->columns * chunks >= MANY_COLUMNS;
-  bool beside = inner ? chunks == 1 && across(layout)
-                      : chunks == 1 || (layout->columns >= LEAST_COLUMNS && !has_moments(layout->program));
+  bool beside =
+      inner ? chunks == 1 && across(layout)
+            : chunks == 1 || (layout->columns >= LEAST_COLUMNS && !lode_program_moments(layout->program));
   if (inner && args->nreduced > 0 && args->inner <= LODE_SMALL_EXTENT) s->inner = (int32_t)args->inner;
   s->cut = LODE_TEMPLATE_COLUMNS;
   layout->cut = (lode_cut){.C = 1, .groups = chunks};

@@ -433,8 +433,6 @@ static void write_elements_kernel(lode_writer *w, const lode_layout *layout) {
 
 /* ---- reductions ----------------------------------------------------------------------------------- */
 
-static bool is_moment(int reduction) { return reductions[reduction].expression == NULL; }
-
 static const char *type_of_output(const lode_layout *layout, int o) {
   return lode_source_types[layout->program->value[layout->structure.output[o]].dtype];
 }
@@ -443,7 +441,7 @@ static const char *type_of_output(const lode_layout *layout, int o) {
 static void write_outputs(lode_writer *w, const lode_layout *layout) {
   const lode_structure *s = &layout->structure;
   for (int o = 0; o < s->noutputs; o++) {
-    if (is_moment(s->reduction[o])) {
+    if (lode_output_moment(layout->program, o)) {
       lode_write(w, "typedef lode_%s<%s> lode_output%d;\n", lode_reductions[s->reduction[o]].name,
                  type_of_output(layout, o), o);
       continue;
@@ -507,8 +505,7 @@ static void write_get(lode_writer *w, const lode_layout *layout) {
 /* What templates.h calls a job; `place` is a row's base, a column, and the first element where it is used. */
 static void write_job(lode_writer *w, const lode_layout *layout) {
   const lode_structure *s = &layout->structure;
-  bool blocks = false;
-  for (int o = 0; o < s->noutputs; o++) blocks = blocks || is_moment(s->reduction[o]);
+  bool blocks = lode_program_moments(layout->program);
   write_outputs(w, layout);
   lode_write(w,
              "struct lode_place {\n  lode_base base;\n  I j;\n  lode_result1 first;\n};\n"
