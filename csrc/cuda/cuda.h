@@ -90,9 +90,9 @@ lode_status lode_cuda_events_open(lode_cuda_device *device, lode_error *error);
 /* An event that can be waited for, not timed. */
 lode_status lode_cuda_event_handle_new(CUevent *out, lode_error *error);
 /* Waits as all waits do: asks for up to two milliseconds, then sleeps; a wait that was one is counted. */
+lode_status lode_cuda_await(lode_cuda_device *device, CUevent event, bool *waited, lode_error *error);
 /* The same for a wait that belongs to one that is counted. */
 lode_status lode_cuda_await_uncounted(lode_cuda_device *device, CUevent event, bool *waited, lode_error *error);
-lode_status lode_cuda_await(lode_cuda_device *device, CUevent event, bool *waited, lode_error *error);
 /* Waits for all work that the device's streams, those that nobody holds too, have been given so far. */
 void lode_cuda_drain(lode_cuda_device *device);
 lode_status lode_cuda_stream_new(lode_cuda_device *device, lode_stream **out, lode_error *error);

@@ -131,7 +131,7 @@ lode_status lode_jit_find(lode_cuda_device *device, const lode_jit_request *requ
   entry *e = find(request, device->capability, h);
   lode_status status = LODE_OK;
   if (e == NULL) status = add(device, request, h, &e, error);
-  else if (e != NULL && e->state == FAILED && e->job.status == LODE_NOMEM) /* there may be some now */
+  else if (e->state == FAILED && e->job.status == LODE_NOMEM) /* there may be some now */
     status = begin(device, request, e, error);
   if (status == LODE_OK) status = settle(e, mode, kernel, error);
   lode_mutex_unlock(&table.lock);
