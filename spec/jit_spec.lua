@@ -125,7 +125,8 @@ describe("a program", function()
       assert(math.abs(y:sum():item() - 5) < 1e-3)
       return after.compiles + after.loads - before.compiles - before.loads
     end
-    for _, class in ipairs({ { 33, 40, 48 }, { 49, 64 }, { 113, 120, 128 }, { 897, 1000, 1024 }, { 1025, 1500, 2047, 2048 } }) do
+    local classes = { { 33, 40, 48 }, { 49, 64 }, { 113, 120, 128 }, { 897, 1000, 1024 }, { 1025, 1500, 2047, 2048 } }
+    for _, class in ipairs(classes) do
       compiles(class[1], 0.5)
       for k = 2, #class do assert.equal(0, compiles(class[k], 1 / class[k])) end
     end

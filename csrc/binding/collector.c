@@ -127,7 +127,7 @@ void lode_collector_came(const lode_call *c) {
 void lode_collector_full(const lode_call *c) {
   lode_pace *pace = &c->state->pace;
   if (pace->running || !lua_checkstack(c->L, 8)) return; /* which may raise, so before `borrowed` */
-  lode_collector_came(c); /* what was coming may never be */
+  lode_collector_came(c);                                /* what was coming may never be */
   pace->borrowed = true;
   collect_all(c);
   pace->borrowed = false;
