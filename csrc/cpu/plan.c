@@ -233,7 +233,7 @@ static int16_t inherit(lode_plan *plan, slots *s, int v, int arity) {
   const lode_value *value = &plan->program->value[v];
   for (int k = 0; k < arity; k++) {
     const lode_step *from = &plan->step[value->a[k]], *step = &plan->step[v];
-    if (s->last_use[value->a[k]] != v || from->slot < 0 || from->periodic != step->periodic ||
+    if (s->last_use[value->a[k]] != v || from->slot < 0 || from->periodic || step->periodic ||
         from->size != step->size || from->extent != step->extent || from->width != step->width)
       continue;
     s->last_use[value->a[k]] = -1;
