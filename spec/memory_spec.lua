@@ -3,6 +3,7 @@ local lode = require("lode")
 local support = require("spec.support")
 
 local each_device = support.each_device(it, function(why) pending(why) end)
+local on_cuda = support.cuda_only(it, function(why) pending(why) end)
 
 local function used(device) return lode.stats(device).used end
 
@@ -187,6 +188,18 @@ describe("memory", function()
 end)
 
 describe("memory that cannot be had", function()
+  on_cuda("that is kept in small blocks is 32 MiB at most", function(device)
+    lode.trim()
+    for class = 0, 7 do -- 16 MiB of each
+      local list = {}
+      for i = 1, 2 ^ (15 - class) do list[i] = lode.zeros({ 128 * 2 ^ class }, { device = device }):compute() end
+      for _, x in ipairs(list) do x:release() end
+      lode.sync()
+    end
+    local kept = lode.stats(device).reserved - lode.stats(device).used
+    assert(kept <= 2 ^ 20 * (32 + 32), kept) -- and a piece of the pool's own
+  end)
+
   -- Calls f with a budget of so many bytes more than are there. (A GPU's pool takes memory in pieces of 32 MiB:
   -- there the budget bounds what is used.)
   local function within(bytes, device, f)

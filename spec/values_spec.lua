@@ -222,6 +222,18 @@ describe("computing", function()
     assert.equal(90, b:sum():item())
   end)
 
+  -- What is the same in all tiles is made in the first one, and read again in all others.
+  each_device("of several tensors reads a row's values again in each tile", function(device)
+    for _, shape in ipairs({ { 40, 64 }, { 300, 16 }, { 300, 64 }, { 2000, 130 }, { 33, 500 } }) do
+      for _, dtype in ipairs({ "f32", "f64", "i32" }) do
+        local a = lode.arange(1, shape[2] + 1, { device = device, dtype = dtype }):compute():expand_dims(1)
+        local b = lode.zeros(shape, { device = device, dtype = dtype }):compute()
+        local p, q = lode.compute(a * 2 + b, a - b)
+        assert.is_true(q:equal(a + b):all():item() and p:equal(a + a + b):all():item())
+      end
+    end
+  end)
+
   each_device("bounds a graph that a loop grows", function(device)
     local x = lode.zeros({ 3 }, { dtype = "f64", device = device })
     local total = x

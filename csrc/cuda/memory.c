@@ -44,6 +44,7 @@ typedef struct lode_cuda_front {
   lode_cuda_stream *stream;     /* NULL once it is gone: then the blocks may be used in any order */
   int64_t holders;              /* blocks whose home this is, and the stream */
   int kept[CLASSES];
+  size_t small; /* bytes of small blocks that are kept */
   lode_cuda_block *list[CLASSES];
 } lode_cuda_front;
 
@@ -140,6 +141,7 @@ static void set_home(lode_cuda_block *block, lode_cuda_front *front) {
 
 static void push(lode_cuda_front *front, lode_cuda_block *block) {
   front->kept[block->klass]++;
+  if (block->klass < SMALL_CLASSES) front->small += block->capacity;
   block->next = front->list[block->klass];
   front->list[block->klass] = block;
 }
@@ -150,6 +152,7 @@ static lode_cuda_block *pop(lode_cuda_front *front, int klass, size_t bytes) {
   while (*link != NULL && (*link)->capacity < bytes) link = &(*link)->next;
   if ((block = *link) == NULL) return NULL;
   front->kept[klass]--;
+  if (klass < SMALL_CLASSES) front->small -= block->capacity;
   *link = block->next;
   return block;
 }
@@ -165,12 +168,14 @@ static void give_back(struct lode_cuda_memory *memory, lode_cuda_block *block, C
   forget(memory, block);
 }
 
-/* How many blocks of a class a front over a pool keeps. Of small ones as many as Lua's collector frees at a
- * time (what is less than a PIECE of garbage does not drive it), or most would go to the pool and come from
- * there. */
-static int most_kept(const struct lode_cuda_memory *memory, int klass) {
-  if (klass < SMALL_CLASSES) return memory->limited ? KEPT : PIECE / (GRAIN << klass);
-  return memory->limited ? 0 : LARGE_KEPT;
+/* Whether a front over a pool keeps one block more. Of small ones as many as Lua's collector frees at a time
+ * (what is less than a PIECE of garbage does not drive it), or most would go to the pool and come from there.
+ */
+static bool has_room(const struct lode_cuda_memory *memory, const lode_cuda_front *front, int klass,
+                     size_t capacity) {
+  if (klass < 0) return false;
+  if (klass >= SMALL_CLASSES) return !memory->limited && front->kept[klass] < LARGE_KEPT;
+  return memory->limited ? front->kept[klass] < KEPT : front->small + capacity <= PIECE;
 }
 
 /* For use, or back to the pool, in the order of its home. */
@@ -180,7 +185,7 @@ static void return_home(struct lode_cuda_memory *memory, lode_cuda_block *block)
   if (memory->pool == NULL) {
     if (!alive) set_home(block, NULL);
     push(alive ? home : &memory->idle, block);
-  } else if (alive && block->klass >= 0 && home->kept[block->klass] < most_kept(memory, block->klass)) {
+  } else if (alive && has_room(memory, home, block->klass, block->capacity)) {
     push(home, block);
   } else {
     give_back(memory, block, alive ? home->stream->handle : memory->freeing);
@@ -297,8 +302,8 @@ static int64_t spare(CUmemoryPool pool) {
          pool_size(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
 }
 
-/* Before the pool grows, it gets back what is kept. A pool that cannot grow enough has taken all
- * there is when it says so: it is not asked for what the system does not have. */
+/* Before the pool grows, it gets back what is kept of large blocks. A pool that cannot grow enough has taken
+ * all there is when it says so: it is not asked for what the system does not have. */
 static bool can_have(struct lode_cuda_memory *memory, size_t capacity) {
   size_t left, total;
   if ((int64_t)capacity <= spare(memory->pool)) return true;
