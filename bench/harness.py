@@ -410,13 +410,19 @@ def by_dtype(rows):
             yield dtype, ours, cost
 
 
+def command_line(options):
+    """What was measured; where it was written to says nothing about it."""
+    words = [word for word in sys.argv if word not in ("--out", options.out) and not word.startswith("--out=")]
+    return " ".join(["python3", *words])
+
+
 def save(comparison, lines, before, rows):
     """After each row, so that what is cut short is not lost."""
     options = comparison.options
     if not options.out:
         return
     report = {
-        "command": " ".join(["python3", *sys.argv]), "commit": output_of("git", "describe", "--always", "--dirty"),
+        "command": command_line(options), "commit": output_of("git", "describe", "--always", "--dirty"),
         **machine(comparison.device), "lua": options.lua, "seed": comparison.seed, "rounds": options.rounds,
         "load": {"before": before, "after": load()},
         "versions": {**{peer.name: peer.version() for peer in comparison.peers}, "python": platform.python_version()},

@@ -337,8 +337,8 @@ LODE_DEVICE typename J::T lode_reduce_lane(const P &p, const typename J::place &
   typename J::T sum = J::identity();
   typename J::I e = first;
   if constexpr (J::BLOCKS) {
-    if (e + (STEPS * AHEAD - 1) * LODE_LANES <
-        end) { /* unrolled, numbers of elements and their inverses are constants */
+    /* A lane of a whole chunk, unrolled: numbers of elements and their inverses are constants. */
+    if (e + (STEPS * AHEAD - 1) * LODE_LANES < end) {
       typename J::E x[AHEAD], next[AHEAD];
       LODE_UNROLL
       for (int i = 0; i < AHEAD; i++) x[i] = J::get(p, place, e + i * LODE_LANES);

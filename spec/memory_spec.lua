@@ -185,9 +185,7 @@ describe("memory", function()
       assert.equal("number", type(before[name]), name)
     end
   end)
-end)
 
-describe("memory that cannot be had", function()
   on_cuda("that is kept in small blocks is 32 MiB at most", function(device)
     lode.trim()
     for class = 0, 7 do -- 16 MiB of each
@@ -199,7 +197,9 @@ describe("memory that cannot be had", function()
     local kept = lode.stats(device).reserved - lode.stats(device).used
     assert(kept <= 2 ^ 20 * (32 + 32), kept) -- and a piece of the pool's own
   end)
+end)
 
+describe("memory that cannot be had", function()
   -- Calls f with a budget of so many bytes more than are there. (A GPU's pool takes memory in pieces of 32 MiB:
   -- there the budget bounds what is used.)
   local function within(bytes, device, f)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "plan.h"
 
 /* ---- lists of nodes --------------------------------------------------------------- */
@@ -68,28 +69,26 @@ static lode_status add_cut(lode_planner *p, lode_node *node) {
 
 /* ---- common subexpressions -------------------------------------------------------- */
 
-static uint64_t mix(uint64_t hash, uint64_t word) { return (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15); }
-
 static uint64_t mix_view(uint64_t hash, const lode_view *view, int ndim) {
   for (int d = 0; d < ndim; d++) {
     uint64_t step = view->src[d] >= 0 ? (uint64_t)view->step[d] : 0;
-    hash = mix(mix(hash, (uint64_t)view->start[d]), step << 8 | (uint8_t)view->src[d]);
+    hash = lode_hash_mix(lode_hash_mix(hash, (uint64_t)view->start[d]), step << 8 | (uint8_t)view->src[d]);
   }
   return hash;
 }
 
 /* Of all that same_value compares, what tells nodes apart. */
 static size_t hash_of(const lode_node *node) {
-  uint64_t hash =
-      mix(node->kind | (uint64_t)node->dtype << 8 | (uint64_t)node->op << 16, (uintptr_t)node->storage);
-  for (int i = 0; i < node->ninputs; i++) hash = mix(hash, (uintptr_t)node->input[i]);
-  for (int d = 0; d < node->shape.ndim; d++) hash = mix(hash, (uint64_t)node->shape.dim[d]);
-  if (node->storage != NULL) hash = mix(hash, (uint64_t)node->offset);
+  uint64_t hash = lode_hash_mix(node->kind | (uint64_t)node->dtype << 8 | (uint64_t)node->op << 16,
+                                (uintptr_t)node->storage);
+  for (int i = 0; i < node->ninputs; i++) hash = lode_hash_mix(hash, (uintptr_t)node->input[i]);
+  for (int d = 0; d < node->shape.ndim; d++) hash = lode_hash_mix(hash, (uint64_t)node->shape.dim[d]);
+  if (node->storage != NULL) hash = lode_hash_mix(hash, (uint64_t)node->offset);
   else if (node->kind == LODE_NODE_FILL || node->kind == LODE_NODE_IOTA)
-    hash = mix(hash, (uint64_t)node->as.value.i64);
+    hash = lode_hash_mix(hash, (uint64_t)node->as.value.i64);
   else if (node->kind == LODE_NODE_VIEW) hash = mix_view(hash, &node->as.view, node->input[0]->shape.ndim);
-  else if (node->kind == LODE_NODE_REDUCE) hash = mix(hash, node->as.mask);
-  else if (node->kind == LODE_NODE_CONCAT) hash = mix(hash, (uint64_t)node->as.dim);
+  else if (node->kind == LODE_NODE_REDUCE) hash = lode_hash_mix(hash, node->as.mask);
+  else if (node->kind == LODE_NODE_CONCAT) hash = lode_hash_mix(hash, (uint64_t)node->as.dim);
   return (size_t)(hash >> 40) % LODE_SAME_ENTRIES;
 }
 

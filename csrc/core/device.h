@@ -256,6 +256,14 @@ static inline int64_t lode_device_weight(const lode_device *device, size_t bytes
   return (int64_t)bytes >> device->api->garbage_shift;
 }
 
+static inline void *lode_device_enter(lode_device *device) {
+  return device->api->enter != NULL ? device->api->enter(device) : NULL;
+}
+
+static inline void lode_device_leave(lode_device *device, void *before) {
+  if (device->api->leave != NULL) device->api->leave(device, before);
+}
+
 /* ---- the devices of this process (devices.c) ---------------------------- */
 
 /* Devices are process-wide, made on first use and never freed: their threads
@@ -277,14 +285,6 @@ lode_status lode_devices_find(lode_error *error, const char *who, const char *na
 /* lode.jit, for all devices of the process, also those that are not asked for yet. */
 void lode_devices_set_jit(lode_jit_mode mode);
 lode_jit_mode lode_devices_jit(void);
-
-static inline void *lode_device_enter(lode_device *device) {
-  return device->api->enter != NULL ? device->api->enter(device) : NULL;
-}
-
-static inline void lode_device_leave(lode_device *device, void *before) {
-  if (device->api->leave != NULL) device->api->leave(device, before);
-}
 
 /* ---- references --------------------------------------------------------- */
 

@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/hash.h"
+
 enum { FIRST_BUCKETS = 256 };
 
 /* Addresses are multiples of 256 at least. The multiplier is 2^64 divided by the golden ratio (Knuth). */
 static lode_cuda_block **bucket_of(const lode_cuda_blocks *blocks, CUdeviceptr address) {
-  uint64_t hash = (uint64_t)(address >> 8) * UINT64_C(0x9E3779B97F4A7C15);
+  uint64_t hash = lode_hash_mix(0, (uint64_t)(address >> 8));
   return &blocks->bucket[(size_t)(hash >> 32) & (blocks->buckets - 1)];
 }
 

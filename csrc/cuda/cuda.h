@@ -45,7 +45,7 @@ typedef struct lode_cuda_device {
 typedef struct lode_cuda_stream {
   lode_stream base;
   CUstream handle;
-  struct lode_cuda_front *front;           /* memory.c: free small blocks, for work on this stream */
+  struct lode_cuda_front *front;           /* memory.c: free blocks, for work on this stream */
   struct lode_cuda_blas *blas;             /* linalg.c: handles of cuBLAS and cuSOLVER, made on first use */
   struct lode_recent *recent[LODE_RECENT]; /* recent.c: programs that it ran lately, or NULL */
   CUevent last;                            /* stream.c: behind all its work, once nobody holds the stream */

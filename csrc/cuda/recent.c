@@ -8,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 16 }; /* bytes of the widest vector: layout.c's vector_of() */
+#include "../core/hash.h"
 
-static uint64_t mix(uint64_t hash, uint64_t word) { return (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15); }
+enum { ALIGNMENT = 16 }; /* bytes of the widest vector: layout.c's vector_of() */
 
 /* What tells programs apart: operations with their operands, and extents. */
 static lode_recent **place_of(lode_stream *stream, const lode_program *program, const lode_args *args) {
   uint64_t hash = (uint64_t)args->inner;
-  for (int d = 0; d < args->nouter; d++) hash = mix(hash, (uint64_t)args->outer[d]);
+  for (int d = 0; d < args->nouter; d++) hash = lode_hash_mix(hash, (uint64_t)args->outer[d]);
   for (int v = 0; v < program->nvalues; v++) {
     uint64_t word;
     memcpy(&word, &program->value[v], sizeof word);
-    hash = mix(hash, word);
+    hash = lode_hash_mix(hash, word);
   }
   return &lode_cuda_stream_of(stream)->recent[(hash >> 32) % LODE_RECENT];
 }
